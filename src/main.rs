@@ -1,0 +1,3 @@
+//! The `pannier` binary.
+
+fn main() {}
