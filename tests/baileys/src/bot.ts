@@ -1,0 +1,119 @@
+// A bot as people write it: makeWASocket over some auth state, reconnecting when the connection closes, re-opening its
+// state each time. It answers texts with `reply` and keeps what a test asks about.
+import { Boom } from '@hapi/boom'
+import makeWASocket, {
+  type AuthenticationState,
+  DisconnectReason,
+  type WAMessage,
+  type WASocket,
+  WAMessageStubType,
+} from 'baileys'
+import { Inbox } from './inbox.js'
+import { logger } from './logger.js'
+
+export interface AuthStore {
+  state: AuthenticationState
+  saveCreds(): Promise<void>
+  close?(): Promise<void>
+}
+
+/** Opens (again) the state of the bot with that name. */
+export type OpenAuthState = (name: string) => Promise<AuthStore>
+
+export interface BotOptions {
+  name?: string
+  url: string
+  openAuthState: OpenAuthState
+  /** The person who holds the phone: called with each QR code. */
+  onQr(qr: string): void
+  /** The answer to a text; undefined stays silent. */
+  reply?(text: string): string | undefined
+}
+
+export class Bot {
+  readonly received = new Inbox<{ text: string; message: WAMessage }>('message at the bot')
+  /** Why messages did not decrypt: what Baileys writes into their stub, such as "Bad MAC". */
+  readonly undecryptable: string[] = []
+  /** Times that this bot was linked to a phone. */
+  pairings = 0
+  /** Status codes of the connections that closed. */
+  readonly closes: number[] = []
+  #socket: WASocket | undefined
+  #store: AuthStore | undefined
+  #saving: Promise<unknown> = Promise.resolve()
+  #stopped = false
+  readonly #ready = new Inbox<void>('open connection')
+
+  private constructor(private readonly options: BotOptions) {}
+
+  /** Resolves once the bot is logged in. */
+  static async start(options: BotOptions): Promise<Bot> {
+    const bot = new Bot(options)
+    await bot.#connect()
+    await bot.opened()
+    return bot
+  }
+
+  /** Waits for the next time that the connection is open. */
+  async opened(wait?: { timeoutMs?: number }): Promise<void> {
+    await this.#ready.next(wait)
+  }
+
+  get socket(): WASocket {
+    if (!this.#socket) throw new Error('the bot has no connection')
+    return this.#socket
+  }
+
+  get credentials(): AuthenticationState['creds'] {
+    return this.socket.authState.creds
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.#socket?.end(undefined)
+    await this.#saving
+    await this.#store?.close?.()
+  }
+
+  async #connect(): Promise<void> {
+    const { name = 'bot', url, openAuthState } = this.options
+    this.#store = await openAuthState(name)
+    const { state, saveCreds } = this.#store
+    const socket = makeWASocket({ auth: state, logger, waWebSocketUrl: url, retryRequestDelayMs: 1 })
+    this.#socket = socket
+    socket.ev.on('creds.update', () => {
+      this.#saving = Promise.all([this.#saving, saveCreds()])
+    })
+    socket.ev.on('connection.update', update => {
+      if (update.qr) this.options.onQr(update.qr)
+      if (update.isNewLogin) this.pairings++
+      if (update.connection === 'open') this.#ready.push()
+      if (update.connection === 'close') this.#closed(update.lastDisconnect?.error)
+    })
+    socket.ev.on('messages.upsert', ({ messages }) => {
+      for (const message of messages) this.#upserted(socket, message)
+    })
+  }
+
+  #closed(error: Error | undefined): void {
+    if (this.#stopped) return
+    const code = (error as Boom | undefined)?.output?.statusCode ?? 0
+    this.closes.push(code)
+    if (code === DisconnectReason.loggedOut || code === DisconnectReason.connectionReplaced) return
+    setImmediate(() => void this.#connect())
+  }
+
+  #upserted(socket: WASocket, message: WAMessage): void {
+    if (message.messageStubType === WAMessageStubType.CIPHERTEXT) {
+      this.undecryptable.push(String(message.messageStubParameters?.[0]))
+      return
+    }
+    const text = message.message?.conversation ?? message.message?.extendedTextMessage?.text
+    if (!text || message.key.fromMe) return
+    this.received.push({ text, message })
+    const answer = this.options.reply?.(text)
+    if (answer !== undefined && message.key.remoteJid) {
+      void socket.sendMessage(message.key.remoteJid, { text: answer }).catch(error => this.undecryptable.push(`not sent: ${error}`))
+    }
+  }
+}
