@@ -1,15 +1,10 @@
 // A bot as people write it: makeWASocket over some auth state, reconnecting when the connection closes, re-opening its
 // state each time. It answers texts with `reply` and keeps what a test asks about.
-import { Boom } from '@hapi/boom'
-import makeWASocket, {
-  type AuthenticationState,
-  DisconnectReason,
-  type WAMessage,
-  type WASocket,
-  WAMessageStubType,
-} from 'baileys'
+import { type AuthenticationState, DisconnectReason, type WAMessage, type WASocket, WAMessageStubType } from 'baileys'
+import { baileys, type Version } from './baileys-versions.js'
 import { Inbox } from './inbox.js'
 import { logger } from './logger.js'
+import './signal-console.js'
 
 export interface AuthStore {
   state: AuthenticationState
@@ -22,6 +17,7 @@ export type OpenAuthState = (name: string) => Promise<AuthStore>
 
 export interface BotOptions {
   name?: string
+  version?: Version
   url: string
   openAuthState: OpenAuthState
   /** The person who holds the phone: called with each QR code. */
@@ -48,9 +44,15 @@ export class Bot {
 
   /** Resolves once the bot is logged in. */
   static async start(options: BotOptions): Promise<Bot> {
+    const bot = await Bot.connect(options)
+    await bot.opened()
+    return bot
+  }
+
+  /** Resolves as soon as the bot has begun to connect. */
+  static async connect(options: BotOptions): Promise<Bot> {
     const bot = new Bot(options)
     await bot.#connect()
-    await bot.opened()
     return bot
   }
 
@@ -76,10 +78,10 @@ export class Bot {
   }
 
   async #connect(): Promise<void> {
-    const { name = 'bot', url, openAuthState } = this.options
+    const { name = 'bot', version = '7.0.0-rc14', url, openAuthState } = this.options
     this.#store = await openAuthState(name)
     const { state, saveCreds } = this.#store
-    const socket = makeWASocket({ auth: state, logger, waWebSocketUrl: url, retryRequestDelayMs: 1 })
+    const socket = baileys(version).makeWASocket({ auth: state, logger, waWebSocketUrl: url, retryRequestDelayMs: 1 })
     this.#socket = socket
     socket.ev.on('creds.update', () => {
       this.#saving = Promise.all([this.#saving, saveCreds()])
@@ -97,7 +99,7 @@ export class Bot {
 
   #closed(error: Error | undefined): void {
     if (this.#stopped) return
-    const code = (error as Boom | undefined)?.output?.statusCode ?? 0
+    const code = (error as { output?: { statusCode?: number } } | undefined)?.output?.statusCode ?? 0
     this.closes.push(code)
     if (code === DisconnectReason.loggedOut || code === DisconnectReason.connectionReplaced) return
     setImmediate(() => void this.#connect())

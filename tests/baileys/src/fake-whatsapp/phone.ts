@@ -15,6 +15,7 @@ import {
 } from 'baileys'
 import { Inbox } from '../inbox.js'
 import { logger } from '../logger.js'
+import '../signal-console.js'
 import { memoryAuthState } from '../memory-store.js'
 import type { Account, Device, Group, KeyBundle } from './directory.js'
 
