@@ -1,0 +1,173 @@
+// One HTTP/2 connection to one sidecar, and calls on it that always settle.
+
+import {
+  Client,
+  Metadata,
+  connectivityState,
+  credentials,
+  type ChannelCredentials,
+  type ClientDuplexStream,
+  type MethodDefinition,
+  type ServiceError,
+} from '@grpc/grpc-js'
+import { closed, deadlineExceeded, fromService, makeError, type PannierError } from './errors.js'
+import { backoff, sleep } from './options.js'
+
+/** Certificates of a TCP connection. PEM text or bytes. */
+export interface TlsOptions {
+  /** Roots to trust instead of the system's. */
+  ca?: string | Uint8Array
+  /** This client's certificate chain, where the sidecar asks for one. */
+  cert?: string | Uint8Array
+  /** Its key. */
+  key?: string | Uint8Array
+  /** The name the sidecar's certificate is for, if it is not the address's host. */
+  serverName?: string
+}
+
+/** How to reach a sidecar. */
+export interface ConnectionOptions {
+  target: string
+  token: string | undefined
+  tls: TlsOptions | undefined
+}
+
+/** `ready`: connected. `connecting`: not now, trying. `closed`: by this process. */
+export type ConnectionStatus = 'ready' | 'connecting' | 'closed'
+
+const bytes = (of: string | Uint8Array | undefined): Buffer | null => (of === undefined ? null : Buffer.from(of))
+
+/** A connection. It connects when first used and again whenever it broke. */
+export class Connection {
+  readonly target: string
+  /** The channel, for generated clients. */
+  readonly client: Client
+  /** Told of every change. */
+  onStatus: (status: ConnectionStatus) => void = () => {}
+  #status: ConnectionStatus = 'connecting'
+  readonly #metadata = new Metadata()
+
+  constructor(options: ConnectionOptions) {
+    this.target = options.target
+    if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
+    this.client = new Client(options.target, channelCredentials(options.tls), {
+      'grpc.enable_retries': 0,
+      'grpc.service_config_disable_resolution': 1,
+      'grpc.use_local_subchannel_pool': 1,
+      'grpc.initial_reconnect_backoff_ms': 50,
+      'grpc.min_reconnect_backoff_ms': 50,
+      'grpc.max_reconnect_backoff_ms': 1000,
+      'grpc.keepalive_time_ms': 10_000,
+      'grpc.keepalive_timeout_ms': 5_000,
+      'grpc.max_receive_message_length': 8 * 1024 * 1024,
+      'grpc.max_send_message_length': 8 * 1024 * 1024,
+      'grpc-node.flow_control_window': 4 * 1024 * 1024,
+      ...(options.tls?.serverName === undefined ? {} : { 'grpc.ssl_target_name_override': options.tls.serverName }),
+    })
+    this.#watch()
+  }
+
+  get status(): ConnectionStatus {
+    return this.#status
+  }
+
+  /** Metadata of a call. */
+  metadata(): Metadata {
+    return this.#metadata.clone()
+  }
+
+  /** Opens a stream of raw messages. */
+  stream(path: string): ClientDuplexStream<Buffer, Buffer> {
+    return this.client.makeBidiStreamRequest(path, same, same, this.metadata())
+  }
+
+  /**
+   * A unary call that settles within `timeoutMs`, retries included. Every call of this package is safe to repeat.
+   * @throws PannierError
+   */
+  async unary<Request, Response>(
+    method: Pick<MethodDefinition<Request, Response>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
+    request: Request,
+    timeoutMs: number,
+  ): Promise<Response> {
+    const deadline = Date.now() + timeoutMs
+    let last: PannierError | undefined
+    for (let attempt = 0; ; attempt++) {
+      if (this.#status === 'closed') throw closed('the connection')
+      try {
+        return await this.#once(method, request, deadline)
+      } catch (error) {
+        const failure = error as PannierError
+        // The second time the deadline itself says little: the reason of the try before it says more.
+        if (failure.reason === 'DEADLINE_EXCEEDED') throw last ? deadlineExceeded('the call', timeoutMs, failure.outcomeUnknown, last) : failure
+        if (!WORTH_ANOTHER_TRY.has(failure.reason)) throw failure
+        const wait = failure.retryAfterMs ?? backoff(attempt)
+        if (Date.now() + wait >= deadline) throw failure
+        last = failure
+        await sleep(wait)
+      }
+    }
+  }
+
+  #once<Request, Response>(
+    method: Pick<MethodDefinition<Request, Response>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
+    request: Request,
+    deadline: number,
+  ): Promise<Response> {
+    return new Promise((resolve, reject) => {
+      const done = (error: ServiceError | null, response?: Response): void => {
+        if (error) reject(fromService(error))
+        else if (response === undefined) reject(makeError({ code: 'INTERNAL', reason: 'INTERNAL', message: 'the sidecar gave no answer' }))
+        else resolve(response)
+      }
+      this.client.makeUnaryRequest(method.path, method.requestSerialize, method.responseDeserialize, request, this.metadata(), { deadline }, done)
+    })
+  }
+
+  /** Whether the sidecar says SERVING, of itself as a whole. */
+  async serving(timeoutMs: number): Promise<boolean> {
+    const answer = await this.#once(HEALTH_CHECK, null, Date.now() + timeoutMs)
+    return answer === SERVING
+  }
+
+  /** Ends it; calls still open are cancelled. */
+  close(): void {
+    if (this.#status === 'closed') return
+    this.#set('closed')
+    this.client.close()
+  }
+
+  #watch(): void {
+    const channel = this.client.getChannel()
+    const state = channel.getConnectivityState(false)
+    this.#set(state === connectivityState.READY ? 'ready' : 'connecting')
+    channel.watchConnectivityState(state, Infinity, () => {
+      if (this.#status !== 'closed') this.#watch()
+    })
+  }
+
+  #set(status: ConnectionStatus): void {
+    if (status === this.#status) return
+    this.#status = status
+    this.onStatus(status)
+  }
+}
+
+const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED'])
+
+function same(message: Buffer): Buffer {
+  return message
+}
+
+function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
+  if (tls === undefined) return credentials.createInsecure()
+  return credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
+}
+
+// grpc.health.v1.Health/Check of the service "": an empty message asks; the answer's field 1 is the status.
+const SERVING = 1
+const HEALTH_CHECK = {
+  path: '/grpc.health.v1.Health/Check',
+  requestSerialize: (): Buffer => Buffer.alloc(0),
+  responseDeserialize: (message: Buffer): number => (message[0] === 0x08 ? (message[1] ?? 0) : 0),
+}
