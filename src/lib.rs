@@ -9,3 +9,4 @@
 
 pub mod error;
 pub mod proto;
+pub mod valkey;

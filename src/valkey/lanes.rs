@@ -1,0 +1,168 @@
+//! The connections of one generation. They are made together, and when one breaks all are given up together: what is
+//! behind them may be another server now.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use redis::{
+    AsyncConnectionConfig, ErrorKind, Pipeline, PushInfo, PushKind, RedisError, Value,
+    aio::MultiplexedConnection,
+};
+use tokio::{sync::mpsc, time::timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{error::ServerError, op::Lane, target::Endpoint};
+
+/// Calls that may wait for their turn to be written, per lane.
+const QUEUE: usize = 256;
+/// Bytes gathered into one write.
+const WRITE_BUFFER: usize = 64 * 1024;
+
+/// Why a generation ended, told to everyone who waits on it.
+#[derive(Debug, Default)]
+struct Death {
+    token: CancellationToken,
+    why: OnceLock<String>,
+}
+
+impl Death {
+    fn fail(&self, why: impl Into<String>) {
+        let _ = self.why.set(why.into());
+        self.token.cancel();
+    }
+}
+
+/// One set of connections to one primary.
+pub(super) struct Generation {
+    number: u64,
+    small: MultiplexedConnection,
+    bulk: MultiplexedConnection,
+    probe: MultiplexedConnection,
+    death: Arc<Death>,
+}
+
+impl Generation {
+    /// Opens every lane. What subscriptions bring goes to `pushes`.
+    pub async fn connect(
+        number: u64,
+        endpoint: &Endpoint,
+        within: Duration,
+        pushes: &mpsc::UnboundedSender<PushInfo>,
+    ) -> Result<Arc<Self>, String> {
+        let death = Arc::new(Death::default());
+        let open = |pushes: Option<mpsc::UnboundedSender<PushInfo>>| {
+            let death = Arc::clone(&death);
+            let config = AsyncConnectionConfig::new()
+                .set_connection_timeout(None)
+                .set_response_timeout(None)
+                .set_pipeline_buffer_size(QUEUE)
+                .set_write_backpressure_boundary(WRITE_BUFFER)
+                .set_push_sender(move |push: PushInfo| -> Result<(), ()> {
+                    if push.kind == PushKind::Disconnection {
+                        death.fail("the connection was closed");
+                    } else if let Some(pushes) = &pushes {
+                        let _ = pushes.send(push);
+                    }
+                    Ok(())
+                });
+            async move { endpoint.client().get_multiplexed_async_connection_with_config(&config).await }
+        };
+        let all = async { tokio::try_join!(open(Some(pushes.clone())), open(None), open(None)) };
+        match timeout(within, all).await {
+            Ok(Ok((probe, small, bulk))) => Ok(Arc::new(Self { number, small, bulk, probe, death })),
+            Ok(Err(error)) => Err(describe(&error)),
+            Err(_) => Err(format!("no connection within {} ms", within.as_millis())),
+        }
+    }
+
+    /// Counts up with every reconnection.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn lane(&self, lane: Lane) -> MultiplexedConnection {
+        match lane {
+            Lane::Small => self.small.clone(),
+            Lane::Bulk => self.bulk.clone(),
+        }
+    }
+
+    /// The lane of probes and subscriptions.
+    pub fn probe_lane(&self) -> MultiplexedConnection {
+        self.probe.clone()
+    }
+
+    /// Gives all connections up. The first reason stays.
+    pub fn fail(&self, why: impl Into<String>) {
+        self.death.fail(why);
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.death.token.is_cancelled()
+    }
+
+    /// Ends when the generation does.
+    pub async fn dead(&self) {
+        self.death.token.cancelled().await;
+    }
+
+    pub fn why(&self) -> String {
+        self.death.why.get().cloned().unwrap_or_else(|| "the connection was closed".to_owned())
+    }
+
+    /// Asks for a sign of life on every lane; a lane that gives none within `within` ends the generation. A lane can be
+    /// half open while its neighbours work, so each is asked.
+    pub async fn ping(&self, within: Duration) {
+        let ping = |connection: MultiplexedConnection| async move {
+            match timeout(within, ask(connection, &one(redis::cmd("PING")))).await {
+                Ok(Ok(Ok(_))) => None,
+                // Busy with a long script: alive.
+                Ok(Ok(Err(ServerError::Busy | ServerError::NoPermission))) => None,
+                Ok(Ok(Err(error))) => Some(error.to_string()),
+                Ok(Err(why)) => Some(why),
+                Err(_) => Some(format!("no answer to PING within {} ms", within.as_millis())),
+            }
+        };
+        let (probe, small, bulk) =
+            tokio::join!(ping(self.probe_lane()), ping(self.small.clone()), ping(self.bulk.clone()));
+        if let Some(why) = probe.or(small).or(bulk) {
+            self.fail(why);
+        }
+    }
+}
+
+/// A pipeline of one command.
+pub(super) fn one(cmd: redis::Cmd) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(1);
+    pipeline.add_command(cmd);
+    pipeline
+}
+
+/// Sends one command on a connection and waits for as long as it takes.
+pub(super) async fn ask(
+    mut connection: MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> Result<Result<Value, ServerError>, String> {
+    let replies = connection.send_packed_commands(pipeline, 0, 1).await.map_err(|error| describe(&error))?;
+    Ok(replies.into_iter().next().map_or(Ok(Value::Nil), super::op::reply))
+}
+
+/// What is wrong, without anything that a server may repeat of what it was sent.
+pub(super) fn describe(error: &RedisError) -> String {
+    if let Ok(error) = redis::ServerError::try_from(error.clone()) {
+        return match ServerError::from_reply(&error) {
+            ServerError::WrongPassword => "user or password refused (WRONGPASS)".to_owned(),
+            error => error.to_string(),
+        };
+    }
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => "user or password refused".to_owned(),
+        ErrorKind::RESP3NotSupported => {
+            "the server does not speak RESP3: Valkey, or Redis 7.0 or later, is needed".to_owned()
+        }
+        ErrorKind::Io => error.to_string(),
+        _ => error.category().to_owned(),
+    }
+}

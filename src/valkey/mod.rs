@@ -1,0 +1,77 @@
+//! The link to Valkey: connections that come back by themselves, scripts, and the checks that the database is the right
+//! one and set up so that what is acknowledged is kept.
+
+mod error;
+mod keys;
+mod lanes;
+mod link;
+mod op;
+mod reconnect;
+mod script;
+mod target;
+
+pub use error::{LinkError, ServerError};
+pub use keys::{BUCKETS, valid_env};
+pub use link::Link;
+pub use op::{Lane, Op};
+pub use script::Script;
+pub use target::{UrlTarget, install_crypto_provider};
+
+/// What the link needs to know.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Where Valkey is.
+    pub target: Target,
+    /// `[a-z0-9-]{1,32}`; part of every key name.
+    pub env: String,
+    /// An empty database may be taken into use.
+    pub init: bool,
+    /// A server that evicts keys may be used.
+    pub allow_eviction: bool,
+}
+
+/// Where Valkey is.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Somebody else runs it.
+    Url(UrlTarget),
+}
+
+/// The state of the link, for health.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Not connected yet.
+    Starting {
+        /// What is being waited for.
+        why: String,
+    },
+    /// Usable.
+    Ready {
+        /// Counts up with every reconnection.
+        generation: u64,
+    },
+    /// Was usable, and will be again.
+    Down {
+        /// What is wrong.
+        why: String,
+    },
+    /// The database was emptied or replaced.
+    StoreChanged,
+}
+
+/// Why the start cannot succeed without a human.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The configuration, a key, or the database does not fit.
+    #[error("{0}")]
+    Config(String),
+}
+
+impl StartError {
+    /// The exit code of the process (sysexits).
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => 78,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One command or script call of a pipeline.
+
+use redis::{Cmd, Pipeline, Value};
+
+use super::{error::ServerError, script::Script};
+
+/// Which connection a call takes. Calls of one lane stay in order; calls of two lanes do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Commits, reads, leases: everything that is small and wanted at once.
+    Small,
+    /// Archives, imports, scans: what may take its time and must not hold up the small ones.
+    Bulk,
+}
+
+/// A command, or a call of a script.
+#[derive(Clone, Debug)]
+pub enum Op<'a> {
+    /// A plain command.
+    Cmd(Cmd),
+    /// `EVALSHA`.
+    Script {
+        /// One of those that the link was started with.
+        script: &'static Script,
+        /// Every key that the script may touch.
+        keys: Vec<Vec<u8>>,
+        /// `ARGV`.
+        args: Vec<Vec<u8>>,
+    },
+    /// `EVALSHA` with borrowed keys and arguments.
+    ScriptRef {
+        /// One of those that the link was started with.
+        script: &'static Script,
+        /// Every key that the script may touch.
+        keys: &'a [&'a [u8]],
+        /// `ARGV`.
+        args: &'a [&'a [u8]],
+    },
+}
+
+/// Commands that change nothing: when one of these gets no answer, nothing is in doubt.
+const READS: &[&str] = &[
+    "GET",
+    "MGET",
+    "STRLEN",
+    "EXISTS",
+    "TTL",
+    "PTTL",
+    "TYPE",
+    "DUMP",
+    "HGET",
+    "HMGET",
+    "HGETALL",
+    "HLEN",
+    "HKEYS",
+    "HVALS",
+    "HEXISTS",
+    "HSTRLEN",
+    "HSCAN",
+    "SCAN",
+    "SSCAN",
+    "ZSCAN",
+    "ZSCORE",
+    "ZMSCORE",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZCARD",
+    "ZCOUNT",
+    "SCARD",
+    "SMEMBERS",
+    "SISMEMBER",
+    "LLEN",
+    "LRANGE",
+    "XLEN",
+    "XRANGE",
+    "PING",
+    "INFO",
+    "TIME",
+    "MEMORY",
+    "DBSIZE",
+    "WAIT",
+    "ROLE",
+];
+
+impl Op<'_> {
+    /// Whether an unanswered call may have changed something.
+    pub fn may_write(&self) -> bool {
+        match self {
+            Self::Cmd(cmd) => !name(cmd)
+                .is_some_and(|name| READS.iter().any(|read| read.as_bytes().eq_ignore_ascii_case(name))),
+            Self::Script { script, .. } | Self::ScriptRef { script, .. } => !script.is_read_only(),
+        }
+    }
+
+    pub(super) fn script(&self) -> Option<&'static Script> {
+        match self {
+            Self::Cmd(_) => None,
+            Self::Script { script, .. } | Self::ScriptRef { script, .. } => Some(script),
+        }
+    }
+
+    fn to_cmd(&self) -> Cmd {
+        match self {
+            Self::Cmd(cmd) => cmd.clone(),
+            Self::Script { script, keys, args } => evalsha(script, keys, args),
+            Self::ScriptRef { script, keys, args } => evalsha(script, keys, args),
+        }
+    }
+}
+
+/// The bytes of all calls, as one write.
+pub(super) fn pack(ops: &[Op<'_>]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(ops.len());
+    for op in ops {
+        pipeline.add_command(op.to_cmd());
+    }
+    pipeline
+}
+
+/// A reply, with an error of the server told apart.
+pub(super) fn reply(value: Value) -> Result<Value, ServerError> {
+    match value {
+        Value::ServerError(error) => Err(ServerError::from_reply(&error)),
+        value => Ok(value),
+    }
+}
+
+fn evalsha(script: &Script, keys: &[impl AsRef<[u8]>], args: &[impl AsRef<[u8]>]) -> Cmd {
+    let bytes = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
+        + args.iter().map(|arg| arg.as_ref().len()).sum::<usize>();
+    let mut cmd = Cmd::with_capacity(3 + keys.len() + args.len(), bytes + 64);
+    cmd.arg("EVALSHA").arg(script.sha()).arg(keys.len());
+    for key in keys {
+        cmd.arg(key.as_ref());
+    }
+    for arg in args {
+        cmd.arg(arg.as_ref());
+    }
+    cmd
+}
+
+fn name(cmd: &Cmd) -> Option<&[u8]> {
+    match cmd.args_iter().next() {
+        Some(redis::Arg::Simple(name)) => Some(name),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_write_can_have_an_unknown_outcome() {
+        static WRITE: Script = Script::new("write", "#!lua\nreturn 1");
+        static READ: Script = Script::new("read", "#!lua flags=no-writes\nreturn 1");
+        let call = |script| Op::Script { script, keys: Vec::new(), args: Vec::new() };
+        assert!(call(&WRITE).may_write());
+        assert!(!call(&READ).may_write());
+        assert!(!Op::Cmd(redis::cmd("hgetall")).may_write());
+        assert!(Op::Cmd(redis::cmd("HSET")).may_write());
+    }
+}
