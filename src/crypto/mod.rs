@@ -1,0 +1,43 @@
+//! Keys, envelopes and blinded names: what stands between a bot's secrets and whoever reads Valkey.
+//!
+//! Nothing here does I/O but reading and replacing the keyring file, and nothing here knows a clock or a Valkey key name.
+//! Whatever is sealed is bound to its place (a [`Context`]), so it cannot be moved, swapped or renamed unnoticed; every
+//! record has a key of its own, so no count of records wears a key out.
+
+mod canary;
+mod compress;
+mod context;
+mod envelope;
+mod kdf;
+mod keyring;
+mod keyring_file;
+mod names;
+mod payload;
+mod root_key;
+mod shared;
+
+pub use canary::{check_canary, seal_canary};
+pub use context::{Context, lp};
+pub use envelope::{MAX_PLAINTEXT, OVERHEAD, OpenError, Opened, envelope_revision};
+pub use keyring::{KeyState, Keyring, KeyringError};
+pub use names::{IndexNameKey, OwnerTag, RecordField, TypeCode};
+pub use payload::{RecordPayload, ValueKind};
+pub use root_key::{RecordKeys, RootKey, UnwrapError, WRAPPED_LEN, unwrap, wrap, wrapped_kek_id};
+pub use shared::{Reload, SharedKeyring};
+
+/// Fills `bytes` from the operating system's generator.
+///
+/// # Panics
+/// When the operating system has no randomness to give: nothing may be sealed then, and there is nothing to fall back on.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        panic!("the operating system gives no randomness: {error}");
+    }
+    bytes
+}
+
+/// The first `N` bytes of `bytes` from `at`, if they are there.
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
