@@ -16,12 +16,13 @@ export interface AttachListener {
 /** A stream. Its first message is Open. */
 export class Attach {
   readonly #call: ClientDuplexStream<Buffer, Buffer>
-  readonly #listener: AttachListener
+  /** Who listens now. */
+  listener: AttachListener
   #ended = false
   #seq = 1
 
   constructor(connection: Connection, open: Open, timeoutMs: number, listener: AttachListener) {
-    this.#listener = listener
+    this.listener = listener
     const call = connection.stream(SessionServiceService.attach.path)
     this.#call = call
     call.on('data', (message: Buffer) => this.#receive(message))
@@ -68,12 +69,12 @@ export class Attach {
       this.#end(makeError({ code: 'INTERNAL', reason: 'PROTOCOL', message: 'the sidecar sent a message that cannot be read', cause: error }))
       return
     }
-    this.#listener.onAnswer(answer)
+    this.listener.onAnswer(answer)
   }
 
   #end(error: PannierError | undefined): void {
     if (this.#ended) return
     this.#ended = true
-    this.#listener.onEnd(error)
+    this.listener.onEnd(error)
   }
 }

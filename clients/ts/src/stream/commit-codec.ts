@@ -1,7 +1,7 @@
 // Encodes a commit as AttachRequests of about 1 MiB: one in nearly all cases; several with `more` for a large one; a value
 // over 1 MiB as fragments.
 
-import type { Durability, ValueKind } from '../gen/pannier/v1/session.js'
+import { Durability, ValueKind } from '../gen/pannier/v1/session.js'
 import { fieldSize, varintSize, Writer } from './wire.js'
 
 /** A record to write. The value is not copied before it is encoded: it must not change until the commit settles. */
@@ -97,14 +97,14 @@ function message(
   first: boolean,
   more: boolean,
 ): Buffer {
-  const { expectedRevision, incarnation = 0, minDurability = 0 } = body
+  const { expectedRevision, incarnation = 0, minDurability = Durability.DURABILITY_UNSPECIFIED } = body
   const attributes = first ? body.attributes : undefined
   let size = piecesSize + 1 + varintSize(opSeq)
   if (more) size += 2
   if (expectedRevision !== undefined) size += 1 + varintSize(expectedRevision)
   if (incarnation !== 0) size += 1 + varintSize(incarnation)
   if (attributes) size += fieldSize(attributes.length)
-  if (minDurability !== 0) size += 1 + varintSize(minDurability)
+  if (minDurability !== Durability.DURABILITY_UNSPECIFIED) size += 1 + varintSize(minDurability)
   const timeout = timeoutMs === 0 ? 0 : 1 + varintSize(timeoutMs)
   const writer = new Writer(1 + varintSize(seq) + timeout + fieldSize(size))
   writer.number(T.seq, seq)
@@ -124,7 +124,7 @@ function putPiece(put: PutItem): Piece {
   const { type, id, kind, value, size: length, ifRevision } = put
   const typeLength = Buffer.byteLength(type)
   const idLength = Buffer.byteLength(id)
-  const record = fieldSize(typeLength) + fieldSize(idLength) + (kind === 0 ? 0 : 2) + (length === 0 ? 0 : fieldSize(length))
+  const record = fieldSize(typeLength) + fieldSize(idLength) + (kind === ValueKind.VALUE_KIND_UNSPECIFIED ? 0 : 2) + (length === 0 ? 0 : fieldSize(length))
   const inner = fieldSize(record) + (ifRevision === undefined ? 0 : 1 + varintSize(ifRevision))
   return {
     size: fieldSize(inner),
@@ -162,7 +162,7 @@ function* fragmentPieces(put: PutItem): Generator<Piece> {
   for (let offset = 0; offset < total; offset += FRAGMENT) {
     const data = value.subarray(offset, offset + FRAGMENT)
     const inner =
-      fieldSize(typeLength) + fieldSize(idLength) + (kind === 0 ? 0 : 2) + (offset === 0 ? 0 : 1 + varintSize(offset)) +
+      fieldSize(typeLength) + fieldSize(idLength) + (kind === ValueKind.VALUE_KIND_UNSPECIFIED ? 0 : 2) + (offset === 0 ? 0 : 1 + varintSize(offset)) +
       1 + varintSize(total) + fieldSize(data.length) + (ifRevision === undefined ? 0 : 1 + varintSize(ifRevision))
     yield {
       size: fieldSize(inner),

@@ -24,8 +24,10 @@ export type Settled = 'send' | 'reattach' | 'stale'
 export class CommitQueue<Item extends Queued> {
   /** Oldest first; those sent come before those not sent, unless `held`. */
   readonly items: Item[] = []
-  /** The highest number known to be applied. */
+  /** The highest number acknowledged. */
   applied = 0
+  /** The highest number known to be used: at the last Open the sidecar had applied this one, acknowledged or not. */
+  known = 0
   /** How many are on their way. */
   inFlight = 0
   /** Nothing more may be sent until what is on its way is answered and the numbers are right again. */
@@ -44,7 +46,7 @@ export class CommitQueue<Item extends Queued> {
     const item = this.items[this.#sentCount]
     if (item === undefined) return undefined
     if (item.opSeq === 0) item.opSeq = this.#next
-    this.#next = item.opSeq + 1
+    if (item.opSeq >= this.#next) this.#next = item.opSeq + 1
     item.sent = true
     this.inFlight++
     this.#sentCount++
@@ -54,6 +56,7 @@ export class CommitQueue<Item extends Queued> {
   /** It is in. */
   committed(item: Item): void {
     if (item.opSeq > this.applied) this.applied = item.opSeq
+    if (item.opSeq > this.known) this.known = item.opSeq
     this.#answered(item)
     this.#remove(item)
   }
@@ -95,9 +98,11 @@ export class CommitQueue<Item extends Queued> {
   settle(last?: number): Settled {
     if (last !== undefined && last < this.applied) return 'stale'
     if (this.items.some(item => item.abandoned)) return 'reattach'
-    let number = this.applied
+    let number = this.known
     for (const item of this.items) {
       if (item.opSeq === 0) break
+      // In already: it only waits for its answer.
+      if (item.uncertain && item.opSeq <= this.known) continue
       number++
       if (item.uncertain && item.opSeq !== number) return 'reattach'
       item.opSeq = number
@@ -123,12 +128,11 @@ export class CommitQueue<Item extends Queued> {
   reopened(last: number): boolean {
     if (last < this.applied) return false
     for (const item of this.items.filter(one => one.abandoned)) this.#remove(item)
-    // In already: those are sent again all the same, for their answers.
-    const replay = this.items.find(one => one.uncertain && one.opSeq <= last)
-    this.applied = replay === undefined ? last : replay.opSeq - 1
+    this.known = last
     let number = last
     for (const item of this.items) {
       if (item.opSeq === 0) break
+      // In already: it is sent again all the same, for its answer.
       if (item.uncertain && item.opSeq <= last) continue
       number++
       item.opSeq = number

@@ -1,56 +1,60 @@
-// What is asked on a stream, from the call to its answer.
+// Requests on a stream: their limits, what is kept of them, how their replies are put together.
 
-import type { PannierError } from '../errors.js'
-import type { AttachRequest } from '../gen/pannier/v1/session.js'
+import { makeError, type PannierError } from '../errors.js'
 import type { CommittedAnswer, RecordsAnswer, StoredFragment, StoredRecord } from './answer-codec.js'
 import type { CommitBody } from './commit-codec.js'
 import type { Queued } from './commit-queue.js'
 
-/** What every request has. Times are of performance.now(). */
-interface Request {
-  /** On the present stream; 0 when it is not on its way. */
+/** Failures of one try after which the same request is sent again. */
+export const TRY_AGAIN: ReadonlySet<string> = new Set([
+  'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'STORE_CHANGED', 'DEADLINE_EXCEEDED', 'BUSY', 'TOO_MANY_IN_FLIGHT', 'SIDECAR_UNREACHABLE',
+])
+/** The same, when attaching again. */
+export const ATTACH_AGAIN: ReadonlySet<string> = new Set([...TRY_AGAIN, 'VALKEY_OUT_OF_MEMORY', 'INTERNAL'])
+
+/** How much longer than the sidecar's own deadline an answer may take. */
+export const GRACE_MS = 1500
+/** One try of a read. */
+export const READ_TRY_MS = 5_000
+/** One try of a commit. */
+export const COMMIT_TRY_MS = 10_000
+
+/** How long a try may take, of a request that ends at `deadline`. */
+export function tryTime(deadline: number, most: number, now: number): number {
+  return Math.max(1, Math.min(most, Math.ceil(deadline - now)))
+}
+
+/** What the holder is told. */
+export interface SessionListener {
+  /** The lease is gone, for good. Everything pending has been rejected. */
+  onLost(error: PannierError): void
+  /** Somebody else wrote: what was cached may be old. */
+  onForeignWrite(): void
+  /** The sidecar has not renewed the lease for so long that another owner may come soon. */
+  onSuspend(): void
+  /** The lease is renewed again after onSuspend. */
+  onResume(): void
+  /** A stream broke or a request failed, and it is tried again. */
+  onRetry(error: PannierError, attempt: number): void
+}
+
+/** Commit or Clear. Times are of performance.now(). */
+export interface WriteRequest extends Queued {
+  /** On the present stream. */
   seq: number
   /** Then its caller is told. */
   deadline: number
   /** Then the stream counts as dead, if there was no answer. */
   answerBy: number
-  timeoutMs: number
-  reject: (error: PannierError) => void
+  readonly timeoutMs: number
+  /** Absent: Clear. */
+  readonly body: CommitBody | undefined
+  readonly size: number
+  readonly resolve: (result: CommittedAnswer) => void
+  readonly cleared: ((result: ClearedResult) => void) | undefined
+  readonly reject: (error: PannierError) => void
   /** Why the last try failed. */
   last: PannierError | undefined
-}
-
-/** Get or List. */
-export interface ReadRequest extends Request {
-  kind: 'read'
-  op: NonNullable<AttachRequest['op']>
-  /** What came so far. */
-  records: Gathered
-  resolve: (result: ReadResult) => void
-  /** Not before this, after a failure. */
-  notBefore: number
-  attempt: number
-}
-
-/** Commit or Clear. */
-export interface WriteRequest extends Request, Queued {
-  kind: 'write'
-  /** Absent: Clear. */
-  body: CommitBody | undefined
-  size: number
-  resolve: (result: CommittedAnswer) => void
-  cleared: ((result: ClearedResult) => void) | undefined
-}
-
-/** What a read gives. */
-export interface ReadResult {
-  records: StoredRecord[]
-  /** The session's revision at the snapshot, of a Get. */
-  revision: number
-  /** Where the walk goes on; '' at its end. */
-  cursor: string
-  /** Records of a page that could not be opened. */
-  corrupt: number
 }
 
 /** What a Clear gives. */
@@ -71,12 +75,6 @@ export class Gathered {
     for (const fragment of part.fragments) this.#fragment(fragment)
   }
 
-  /** A reply that was cut off is asked for anew. */
-  reset(): void {
-    this.records.length = 0
-    this.#whole = undefined
-  }
-
   #fragment(part: StoredFragment): void {
     if (part.offset === 0) {
       const { type, id, kind, revision } = part
@@ -94,4 +92,20 @@ export class Gathered {
       this.#whole = undefined
     }
   }
+}
+
+/** The sidecar goes. */
+export function draining(): PannierError {
+  return makeError({ code: 'UNAVAILABLE', reason: 'DRAINING', message: 'the sidecar is stopping' })
+}
+
+/** The store is behind what it acknowledged. */
+export function staleWriter(): PannierError {
+  return makeError({ code: 'FAILED_PRECONDITION', reason: 'STALE_STATE', message: 'the sidecar is behind what it acknowledged' })
+}
+
+/** The same error, of a commit that may have been applied. */
+export function unclear(error: PannierError): PannierError {
+  const { code, reason, message, metadata } = error
+  return makeError({ code, reason, message, metadata: { ...metadata, outcome_unknown: 'true' }, cause: error })
 }

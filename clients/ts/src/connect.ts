@@ -1,0 +1,100 @@
+// connect(): finds the sidecar, waits until it serves, and says what to do if it does not come.
+
+import { readFileSync } from 'node:fs'
+import { candidates, refusal, type Candidate } from './address.js'
+import { Connection, type TlsOptions } from './connection.js'
+import { makeError, type PannierError } from './errors.js'
+import { checkKnown, milliseconds, sleep, type Duration } from './options.js'
+import { Pannier } from './pannier.js'
+
+/** How to connect. Everything is optional. */
+export interface ConnectOptions {
+  /**
+   * `unix:/path/to/pannier.sock` or `host:port`. Default: `$PANNIER_ADDRESS`, else the sidecar's default socket
+   * (`$XDG_RUNTIME_DIR/pannier/pannier.sock`, then `/tmp/pannier-<uid>/pannier.sock`), whose directory must belong to this
+   * user or root and be closed to others.
+   */
+  address?: string
+  /** For TCP. Default: the content of the file `$PANNIER_TOKEN_FILE` names, if set. */
+  token?: string
+  /** TLS, for TCP. `true`: with the system's roots. Default: none. */
+  tls?: boolean | TlsOptions
+  /** The bot, number or tenant; ≤ 128 bytes. Default `default`. */
+  namespace?: string
+  /** How long to wait for a sidecar that is not there or not ready. Default 30 s. */
+  readyTimeout?: Duration
+  /** Of one call, retries included. Default 5 s. */
+  timeout?: Duration
+}
+
+const KNOWN = ['address', 'token', 'tls', 'namespace', 'readyTimeout', 'timeout'] as const
+
+/**
+ * Connects to the sidecar and waits until it is ready.
+ * @throws TypeError for a wrong option; UnavailableError when no sidecar came in time; AccessError for a wrong token.
+ */
+export async function connect(options: ConnectOptions = {}): Promise<Pannier> {
+  checkKnown('connect', options, KNOWN)
+  const namespace = options.namespace ?? 'default'
+  if (typeof namespace !== 'string' || namespace === '' || Buffer.byteLength(namespace) > 128) {
+    throw new TypeError('connect: namespace must be a text of 1..128 bytes')
+  }
+  const timeoutMs = milliseconds('connect: timeout', options.timeout, 5000)
+  const readyMs = milliseconds('connect: readyTimeout', options.readyTimeout, 30_000)
+  const uid = process.getuid?.()
+  const places = candidates(options.address, process.env, uid)
+  const token = options.token ?? tokenFromFile(process.env.PANNIER_TOKEN_FILE)
+  const tls = options.tls === true ? {} : options.tls === false ? undefined : options.tls
+
+  const deadline = Date.now() + readyMs
+  const why = new Map<string, string>()
+  const open = new Map<string, Connection>()
+  try {
+    do {
+      for (const place of places) {
+        const refused = refusal(place, uid ?? 0)
+        if (refused !== undefined) {
+          why.set(place.target, refused)
+          continue
+        }
+        const connection = open.get(place.target) ?? new Connection({ target: place.target, token, tls })
+        open.set(place.target, connection)
+        const problem = await probe(connection, Math.min(1000, Math.max(100, deadline - Date.now())))
+        if (problem === undefined) {
+          open.delete(place.target)
+          return new Pannier(connection, namespace, timeoutMs)
+        }
+        why.set(place.target, problem)
+      }
+      await sleep(Math.min(50, Math.max(0, deadline - Date.now())))
+    } while (Date.now() < deadline)
+  } finally {
+    for (const connection of open.values()) connection.close()
+  }
+  throw notThere(places, why, readyMs)
+}
+
+/** Undefined if it serves; else why not. Throws what waiting does not cure. */
+async function probe(connection: Connection, timeoutMs: number): Promise<string | undefined> {
+  try {
+    return (await connection.serving(timeoutMs)) ? undefined : 'it is there, but not ready'
+  } catch (error) {
+    const failure = error as PannierError
+    if (failure.code === 'UNAUTHENTICATED' || failure.code === 'PERMISSION_DENIED') throw failure
+    return failure.message
+  }
+}
+
+function notThere(places: readonly Candidate[], why: ReadonlyMap<string, string>, readyMs: number): PannierError {
+  const tried = places.map(({ target }) => `${target} (${why.get(target) ?? 'not tried'})`).join(', ')
+  return makeError({
+    code: 'UNAVAILABLE',
+    reason: 'SIDECAR_UNREACHABLE',
+    message: `no sidecar is ready after ${readyMs} ms; tried ${tried}. Start one with \`pannier serve\`, or set PANNIER_ADDRESS`,
+  })
+}
+
+function tokenFromFile(path: string | undefined): string | undefined {
+  if (path === undefined || path === '') return undefined
+  return readFileSync(path, 'utf8').trim()
+}

@@ -1,0 +1,39 @@
+/**
+ * Client of the Pannier sidecar. `connect()` first; `usePannierAuthState` for Baileys is in `pannier/baileys`.
+ * @packageDocumentation
+ */
+
+export { connect, type ConnectOptions } from './connect.js'
+export { Pannier, type RawClients } from './pannier.js'
+export type { ConnectionStatus, TlsOptions } from './connection.js'
+export type { Duration } from './options.js'
+export {
+  Sessions,
+  type ArchiveInfo,
+  type CommitOptions,
+  type CommitResult,
+  type Counts,
+  type LeaseInfo,
+  type RecordQuery,
+  type SessionInfo,
+  type SessionRecord,
+} from './sessions.js'
+export { Durability, ValueKind, type Attributes } from './gen/pannier/v1/session.js'
+export {
+  AccessError,
+  BadRequestError,
+  ClosedError,
+  CorruptRecordError,
+  DeadlineExceededError,
+  ExhaustedError,
+  FencedError,
+  KeyMismatchError,
+  NotFoundError,
+  PannierError,
+  RevisionConflictError,
+  SessionHeldError,
+  StaleStateError,
+  TooLargeError,
+  UnavailableError,
+  WrongStateError,
+} from './errors.js'

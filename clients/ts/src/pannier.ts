@@ -1,0 +1,105 @@
+// A connection to a sidecar, as an application holds it.
+
+import { credentials } from '@grpc/grpc-js'
+import { AdminServiceClient } from './gen/pannier/v1/admin.js'
+import { SessionServiceClient } from './gen/pannier/v1/session.js'
+import type { Connection, ConnectionStatus } from './connection.js'
+import { checkKnown, milliseconds, type Duration } from './options.js'
+import { Sessions } from './sessions.js'
+
+/** Something that close() closes first, such as an open session. */
+export interface Dependent {
+  close(timeoutMs: number): Promise<void>
+}
+
+/** The generated clients, for what this package does not wrap. They share the connection; give your own deadlines and metadata. */
+export interface RawClients {
+  session: SessionServiceClient
+  admin: AdminServiceClient
+}
+
+/** Made by `connect`. */
+export class Pannier implements AsyncDisposable {
+  /** Session calls that need no lease. */
+  readonly sessions: Sessions
+  readonly namespace: string
+  readonly #connection: Connection
+  readonly #dependents = new Set<Dependent>()
+  readonly #listeners = new Set<(status: ConnectionStatus) => void>()
+  #raw: RawClients | undefined
+  #closing: Promise<void> | undefined
+
+  /** @internal */
+  constructor(connection: Connection, namespace: string, timeoutMs: number) {
+    this.#connection = connection
+    this.namespace = namespace
+    this.sessions = new Sessions(connection, namespace, timeoutMs)
+    connection.onStatus = status => {
+      for (const listener of this.#listeners) listener(status)
+    }
+  }
+
+  /** Where the sidecar is: `unix:/path` or `host:port`. */
+  get address(): string {
+    return this.#connection.target
+  }
+
+  /** Of the connection. Nothing needs to be done when it is `connecting`: calls wait within their deadlines. */
+  get status(): ConnectionStatus {
+    return this.#connection.status
+  }
+
+  /** Generated clients on this connection. */
+  get raw(): RawClients {
+    if (this.#raw === undefined) {
+      const options = { channelOverride: this.#connection.client.getChannel() }
+      const { target } = this.#connection
+      // The channel has its own credentials: these are not used.
+      const unused = credentials.createInsecure()
+      this.#raw = { session: new SessionServiceClient(target, unused, options), admin: new AdminServiceClient(target, unused, options) }
+    }
+    return this.#raw
+  }
+
+  /** Listens to changes of `status`; returns what stops it. There are no `error` events: calls reject. */
+  on(event: 'status', listener: (status: ConnectionStatus) => void): () => void {
+    if (event !== 'status') throw new TypeError(`pannier: there is no event "${String(event)}"; there is "status"`)
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Flushes and releases open sessions, then disconnects. Always ends, at the latest after `timeout` (default 5 s). */
+  close(options: { timeout?: Duration } = {}): Promise<void> {
+    checkKnown('close', options, ['timeout'])
+    this.#closing ??= this.#close(milliseconds('close: timeout', options.timeout, 5000))
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(timeoutMs: number): Promise<void> {
+    const all = Promise.allSettled([...this.#dependents].map(dependent => dependent.close(timeoutMs)))
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([all, new Promise<void>(resolve => (timer = setTimeout(resolve, timeoutMs)))])
+    clearTimeout(timer)
+    this.#connection.close()
+  }
+
+  /** @internal close() has been called. */
+  get closing(): boolean {
+    return this.#closing !== undefined
+  }
+
+  /** @internal */
+  get connection(): Connection {
+    return this.#connection
+  }
+
+  /** @internal close() will close it first, until the returned function is called. */
+  adopt(dependent: Dependent): () => void {
+    this.#dependents.add(dependent)
+    return () => this.#dependents.delete(dependent)
+  }
+}
