@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{
     Context, array_at, compress,
     kdf::{COMMITMENT_LEN, Prk, SALT_LEN, TAG_LEN},
-    random,
+    random_salt,
 };
 
 pub(super) const MAGIC: u8 = b'P';
@@ -62,7 +62,7 @@ pub fn envelope_revision(envelope: &[u8]) -> Option<u64> {
 
 /// Appends `plaintext` sealed under `key` to `out`, compressed where that pays.
 pub(super) fn seal(key: &Prk, epoch: u32, revision: u64, ctx: &Context, plaintext: &[u8], out: &mut Vec<u8>) {
-    let salt = random();
+    let salt = random_salt();
     out.reserve(OVERHEAD + plaintext.len());
     let start = begin(epoch, revision, &salt, out);
     // What is above the bound would not open again: it stays uncompressed.

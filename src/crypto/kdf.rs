@@ -3,12 +3,40 @@
 use aes_gcm::{Aes256Gcm, KeyInit as _, Nonce, Tag, aead::AeadInOut as _};
 use hkdf::Hkdf;
 use hmac::Hmac;
+use secrecy::{ExposeSecret as _, SecretBox};
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
+use super::fill_random;
+
 pub(super) type HmacSha256 = Hmac<Sha256>;
-pub(super) type Bytes32 = Zeroizing<[u8; 32]>;
+/// A key at rest in memory: boxed, so that moving it leaves no copies behind, and wiped on drop. No `Debug` shows it.
+pub(super) struct Secret32(SecretBox<[u8; 32]>);
+
+impl Secret32 {
+    pub(super) fn random() -> Self {
+        Self(SecretBox::init_with_mut(|bytes: &mut [u8; 32]| fill_random(bytes)))
+    }
+
+    pub(super) fn copy_of(bytes: &[u8; 32]) -> Self {
+        Self(SecretBox::init_with_mut(|secret: &mut [u8; 32]| secret.copy_from_slice(bytes)))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; 32] {
+        self.0.expose_secret()
+    }
+
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.bytes().ct_eq(other.bytes()).into()
+    }
+}
+
+impl Clone for Secret32 {
+    fn clone(&self) -> Self {
+        Self::copy_of(self.bytes())
+    }
+}
 
 pub(super) const SALT_LEN: usize = 24;
 pub(super) const COMMITMENT_LEN: usize = 32;
@@ -32,7 +60,7 @@ impl Prk {
     }
 
     /// The key that `label` names.
-    pub(super) fn derive(&self, label: &str) -> Bytes32 {
+    pub(super) fn derive(&self, label: &str) -> Zeroizing<[u8; 32]> {
         let mut key = Zeroizing::new([0; 32]);
         self.expand(&[label.as_bytes()], &mut *key);
         key

@@ -11,9 +11,11 @@ mod envelope;
 mod kdf;
 mod keyring;
 mod keyring_file;
+mod keyring_text;
 mod names;
 mod payload;
 mod root_key;
+mod rotation;
 mod shared;
 
 pub use canary::{check_canary, seal_canary};
@@ -29,12 +31,16 @@ pub use shared::{Reload, SharedKeyring};
 ///
 /// # Panics
 /// When the operating system has no randomness to give: nothing may be sealed then, and there is nothing to fall back on.
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    if let Err(error) = getrandom::fill(&mut bytes) {
+fn fill_random(bytes: &mut [u8]) {
+    if let Err(error) = getrandom::fill(bytes) {
         panic!("the operating system gives no randomness: {error}");
     }
-    bytes
+}
+
+fn random_salt() -> [u8; kdf::SALT_LEN] {
+    let mut salt = [0; kdf::SALT_LEN];
+    fill_random(&mut salt);
+    salt
 }
 
 /// The first `N` bytes of `bytes` from `at`, if they are there.

@@ -10,9 +10,9 @@ use zeroize::Zeroizing;
 use super::{
     Context, Keyring, OpenError, Opened, SharedKeyring, array_at,
     envelope::{self, MAGIC, VERSION, aad},
-    kdf::{Bytes32, COMMITMENT_LEN, HmacSha256, Prk, SALT_LEN, TAG_LEN},
+    kdf::{COMMITMENT_LEN, HmacSha256, Prk, SALT_LEN, Secret32, TAG_LEN},
     keyring::KeyState,
-    random,
+    random_salt,
 };
 
 const SUITE_WRAP: u8 = 0x81;
@@ -23,27 +23,27 @@ const BODY_AT: usize = HEADER_LEN + COMMITMENT_LEN;
 pub const WRAPPED_LEN: usize = BODY_AT + 32 + TAG_LEN;
 
 /// 32 random bytes that everything of one owner is sealed under. Wiped on drop; no `Debug`.
-pub struct RootKey(Bytes32);
+pub struct RootKey(Secret32);
 
 impl RootKey {
     /// A new one.
     pub fn generate() -> Self {
-        Self(Zeroizing::new(random()))
+        Self(Secret32::random())
     }
 
     #[cfg(test)]
     pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(Zeroizing::new(bytes))
+        Self(Secret32::copy_of(&bytes))
     }
 
     #[cfg(test)]
     pub(super) fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
+        self.0.bytes()
     }
 
     /// The keys that seal the owner's records and blind their names.
     pub fn record_keys(&self) -> RecordKeys {
-        let root = Prk::new(&self.0);
+        let root = Prk::new(self.0.bytes());
         RecordKeys {
             record: Prk::new(&root.derive("pannier/v1/record")),
             name: super::names::hmac(&root.derive("pannier/v1/name")),
@@ -104,7 +104,7 @@ pub enum UnwrapError {
 /// # Panics
 /// When the operating system has no randomness.
 pub fn wrap(keyring: &Keyring, root: &RootKey, epoch: u32, ctx: &Context) -> [u8; WRAPPED_LEN] {
-    wrap_with(keyring, root, epoch, ctx, &random())
+    wrap_with(keyring, root, epoch, ctx, &random_salt())
 }
 
 /// As [`wrap`] with a given salt: for known answers.
@@ -126,7 +126,7 @@ pub(super) fn wrap_with(
     let (commitment, rest) = rest.split_at_mut(COMMITMENT_LEN);
     commitment.copy_from_slice(okm.commitment());
     let (body, tag) = rest.split_at_mut(32);
-    body.copy_from_slice(&*root.0);
+    body.copy_from_slice(root.0.bytes());
     tag.copy_from_slice(&okm.encrypt(&aad(header, ctx), body));
     out
 }
@@ -183,5 +183,5 @@ fn unwrap_with(keyring: &Keyring, wrapped: &[u8], ctx: &Context) -> Result<(Root
     if !okm.decrypt(&aad(header, ctx), &mut *root, tag) {
         return Err(UnwrapError::Corrupt);
     }
-    Ok((RootKey(root), u32::from_be_bytes(epoch)))
+    Ok((RootKey(Secret32::copy_of(&root)), u32::from_be_bytes(epoch)))
 }
