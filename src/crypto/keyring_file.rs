@@ -123,18 +123,24 @@ fn check_access(file: &File) -> Result<(), KeyringError> {
         return Err(KeyringError::new("is no regular file"));
     }
     let mode = meta.mode() & 0o777;
-    let refused = if mode & 0o007 != 0 {
-        "open to every user"
+    match refused(mode, meta.uid(), rustix::process::geteuid().as_raw()) {
+        None => Ok(()),
+        Some(why) => Err(KeyringError::new(format!(
+            "is {why} (mode {mode:04o}): run chmod 600 on it (in Kubernetes: defaultMode 0440 with fsGroup)"
+        ))),
+    }
+}
+
+pub(super) fn refused(mode: u32, owner: u32, me: u32) -> Option<&'static str> {
+    if mode & 0o007 != 0 {
+        Some("open to every user")
     } else if mode & 0o020 != 0 {
-        "writable by its group"
-    } else if mode & 0o040 != 0 && meta.uid() != 0 && meta.uid() != rustix::process::geteuid().as_raw() {
-        "readable by its group and owned by another user"
+        Some("writable by its group")
+    } else if mode & 0o040 != 0 && owner != 0 && owner != me {
+        Some("readable by its group and owned by another user")
     } else {
-        return Ok(());
-    };
-    Err(KeyringError::new(format!(
-        "is {refused} (mode {mode:04o}): run chmod 600 on it (in Kubernetes: defaultMode 0440 with fsGroup)"
-    )))
+        None
+    }
 }
 
 /// A temporary file beside `path` with `text` in it, on disk. Made with O_EXCL and mode 0600, whatever the umask.

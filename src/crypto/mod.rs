@@ -18,6 +18,9 @@ mod root_key;
 mod rotation;
 mod shared;
 
+#[cfg(test)]
+mod tests;
+
 pub use canary::{check_canary, seal_canary};
 pub use context::{Context, lp};
 pub use envelope::{MAX_PLAINTEXT, OVERHEAD, OpenError, Opened, envelope_revision};
