@@ -34,7 +34,7 @@ impl Keyring {
         // The parser's own message shows the line it stumbled on, which may hold a key.
         let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let before = error.span().map_or(0, |span| span.start.min(text.len()));
-            let line = 1 + text.as_bytes()[..before].iter().filter(|byte| **byte == b'\n').count();
+            let line = text.as_bytes()[..before].split(|byte| *byte == b'\n').count();
             KeyringError::new(format!("line {line} is not valid TOML"))
         })?;
         let index_key = match table.remove("index_key") {
