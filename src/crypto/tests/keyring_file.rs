@@ -159,9 +159,9 @@ fn edits_at_the_same_time_are_all_kept() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                (0..5).for_each(|_| {
-                    drop(Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap())
-                })
+                for _ in 0..5 {
+                    Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap();
+                }
             });
         }
     });

@@ -120,6 +120,9 @@ fn payloads() {
     agree("payloads.json", &json!({ "payloads": payloads }));
 }
 
+/// About, context kind and parts, epoch and revision, flags and body, plaintext.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], (u32, u64), (u8, String), &'a [u8]);
+
 /// One record: what it is sealed from, and what must come of it.
 fn record(
     about: &str,
@@ -153,7 +156,7 @@ fn records() {
     let text = framed("lid-mapping", "15551234567", ValueKind::Text, "né 📦".as_bytes());
     let long = framed("creds", "", ValueKind::Json, REPEATED.repeat(10).as_bytes());
     let plain = |plaintext: &[u8]| (0, hex(plaintext));
-    let cases: [(&str, &str, &[&str], (u32, u64), (u8, String), &[u8]); 12] = [
+    let cases: [Case; 12] = [
         ("known answer of the design, unframed", "session", &session, (1, 7), plain(b"hello"), b"hello"),
         ("BYTES", "session", &session, (1, 8), plain(&bytes), &bytes),
         ("JSON", "session", &creds, (1, 9), plain(&json), &json),
