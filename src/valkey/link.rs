@@ -5,49 +5,33 @@
 //! are queued. So a task that submits pipelines one after the other has them executed in that order while the connection
 //! lives; what a break leaves unanswered is the caller's to send again.
 
-use std::{fmt::Display, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use redis::{Pipeline, Value};
 use tokio::{
-    sync::{Mutex, mpsc, watch},
-    time::{Instant, sleep_until, timeout_at},
+    sync::{broadcast, mpsc, watch},
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::crypto::{OwnerTag, SharedKeyring};
 
 use super::{
     LinkConfig, LinkState, StartError, Target,
     error::{LinkError, ServerError},
-    keys::{self, Names},
-    lanes::{Generation, describe, one},
+    exchange::Inner,
+    keys,
+    lanes::one,
     op::{self, Lane, Op},
-    reconnect,
+    preflight::{DurabilityLevel, Report, ServerFacts},
+    reconnect::{Source, Supervisor},
     script::Script,
     target::Endpoint,
 };
 
 /// How soon a call is tried again that the server was not ready for.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
-
-/// Where the link is.
-#[derive(Clone)]
-pub(super) enum Phase {
-    Starting(String),
-    Ready(Arc<Generation>),
-    Down(String),
-    StoreChanged,
-}
-
-pub(super) struct Inner {
-    pub names: Names,
-    pub config: LinkConfig,
-    pub scripts: &'static [&'static Script],
-    phase: watch::Sender<Phase>,
-    state: watch::Sender<LinkState>,
-    failed: watch::Sender<Option<StartError>>,
-    closed: CancellationToken,
-    small: Mutex<()>,
-    bulk: Mutex<()>,
-}
 
 /// A handle on Valkey; clones share everything.
 #[derive(Clone)]
@@ -56,46 +40,46 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts connecting in the background and returns at once.
+    /// Starts connecting in the background and returns at once. `kinds` are the kinds of owners that are indexed.
     ///
     /// # Errors
     /// What is wrong with the configuration itself. What turns out later, until the first preflight has passed, is
     /// given by [`Link::start_error`].
     pub fn start(
         config: LinkConfig,
+        keyring: SharedKeyring,
         scripts: &'static [&'static Script],
+        kinds: &[&str],
         shutdown: CancellationToken,
     ) -> Result<Self, StartError> {
         if !keys::valid_env(&config.env) {
             return Err(StartError::Config("env must match [a-z0-9-]{1,32}".into()));
         }
-        let Target::Url(url) = &config.target;
-        let endpoint = Endpoint::parse(url)?;
-        let why = format!("connecting to {endpoint}");
-        let (pushes, _pushed) = mpsc::unbounded_channel();
-        let inner = Arc::new(Inner {
-            names: Names::new(&config.env),
-            config,
-            scripts,
-            phase: watch::Sender::new(Phase::Starting(why.clone())),
-            state: watch::Sender::new(LinkState::Starting { why }),
-            failed: watch::Sender::new(None),
-            closed: CancellationToken::new(),
-            small: Mutex::new(()),
-            bulk: Mutex::new(()),
-        });
-        tokio::spawn(reconnect::supervise(Arc::clone(&inner), endpoint, pushes, shutdown));
+        let (source, label) = match &config.target {
+            Target::Url(url) => {
+                let endpoint = Endpoint::parse(url)?;
+                let label = endpoint.to_string();
+                (Source::Url(Box::new(endpoint)), label)
+            }
+            Target::Embedded(embedded) => {
+                (Source::Child(Box::new(embedded.child())), "the embedded server".to_owned())
+            }
+        };
+        let (pushes, messages) = mpsc::unbounded_channel();
+        let inner = Arc::new(Inner::new(config, keyring, scripts, kinds, label));
+        let supervisor = Supervisor { inner: Arc::clone(&inner), source, pushes, messages, shutdown };
+        tokio::spawn(supervisor.run());
         Ok(Self { inner })
     }
 
     /// What happens to the link, for health.
     pub fn state(&self) -> watch::Receiver<LinkState> {
-        self.inner.state.subscribe()
+        self.inner.state()
     }
 
     /// Waits until the start fails for a reason that only a human can mend: the process must exit with its code.
     pub async fn start_error(&self) -> StartError {
-        let mut failed = self.inner.failed.subscribe();
+        let mut failed = self.inner.failed();
         loop {
             if let Some(error) = failed.borrow_and_update().clone() {
                 return error;
@@ -108,7 +92,7 @@ impl Link {
 
     /// Waits until, after the shutdown was asked for, nothing of the link runs any more.
     pub async fn closed(&self) {
-        self.inner.closed.cancelled().await;
+        self.inner.closed().await;
     }
 
     /// The environment.
@@ -205,6 +189,67 @@ impl Link {
         self.load(Lane::Small, self.inner.scripts.iter().copied(), deadline).await
     }
 
+    /// Makes sure that an owner that was not found is truly not there: the database is still ours and its index does not
+    /// list the owner. Without this a lost database would look like one in which nothing was stored.
+    ///
+    /// # Errors
+    /// [`LinkError::StoreChanged`] when it is not.
+    pub async fn confirm_absent(
+        &self,
+        kind: &str,
+        tag: &OwnerTag,
+        deadline: Instant,
+    ) -> Result<(), LinkError> {
+        self.inner.confirm_absent(kind, tag, deadline).await
+    }
+
+    /// Messages on `channel`, from now on. Best effort, and over reconnections: what is sent meanwhile is lost.
+    pub async fn subscribe(&self, channel: &[u8]) -> broadcast::Receiver<Bytes> {
+        let (receiver, new) = self.inner.hub.join(channel);
+        if new && let Some(generation) = self.inner.current() {
+            // When this fails the connection is gone, and the next one subscribes to everything.
+            let _ = generation.probe_lane().subscribe(channel).await;
+        }
+        receiver
+    }
+
+    /// Sends `payload` to whoever listens on `channel` at this moment.
+    pub async fn publish(&self, channel: &[u8], payload: &[u8], deadline: Instant) -> Result<(), LinkError> {
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(channel).arg(payload);
+        let replies = self.pipeline(Lane::Small, &[Op::Cmd(publish)], deadline).await?;
+        replies.into_iter().next().map_or(Ok(()), |reply| reply.map(|_| ()).map_err(LinkError::from))
+    }
+
+    /// How many replicas have everything that was written on `lane` so far; waits until `wanted` have, or the deadline is
+    /// near. It holds up its lane meanwhile.
+    pub async fn wait_replicas(&self, lane: Lane, wanted: u32, deadline: Instant) -> Result<u32, LinkError> {
+        let patience = deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
+        let replies = self.pipeline(lane, &[Op::Cmd(wait)], deadline).await?;
+        match replies.into_iter().next() {
+            Some(Ok(Value::Int(reached))) => Ok(u32::try_from(reached).unwrap_or(0)),
+            Some(Err(error)) => Err(error.into()),
+            _ => Ok(0),
+        }
+    }
+
+    /// What an acknowledged write survives here, without waiting for replicas.
+    pub fn durability(&self) -> DurabilityLevel {
+        self.inner.report().facts.durability
+    }
+
+    /// What is known of the server, as of the last (re)connection.
+    pub fn facts(&self) -> ServerFacts {
+        self.inner.report().facts.clone()
+    }
+
+    /// What the last look at the server found.
+    pub fn preflight(&self) -> Arc<Report> {
+        self.inner.report()
+    }
+
     async fn load(
         &self,
         lane: Lane,
@@ -225,94 +270,4 @@ pub(super) fn script_load(script: &Script) -> Pipeline {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
     one(cmd)
-}
-
-impl Inner {
-    pub fn set_phase(&self, phase: Phase) {
-        self.state.send_replace(match &phase {
-            Phase::Starting(why) => LinkState::Starting { why: why.clone() },
-            Phase::Ready(generation) => LinkState::Ready { generation: generation.number() },
-            Phase::Down(why) => LinkState::Down { why: why.clone() },
-            Phase::StoreChanged => LinkState::StoreChanged,
-        });
-        self.phase.send_replace(phase);
-    }
-
-    pub fn fail_start(&self, error: StartError) {
-        self.failed.send_replace(Some(error));
-    }
-
-    pub fn close(&self) {
-        self.set_phase(Phase::Down("shutting down".into()));
-        self.closed.cancel();
-    }
-
-    /// One write of `count` commands and their replies.
-    async fn exchange(
-        &self,
-        lane: Lane,
-        pipeline: &Pipeline,
-        count: usize,
-        writes: bool,
-        deadline: Instant,
-    ) -> Result<(Arc<Generation>, Vec<Value>), LinkError> {
-        let gate = match lane {
-            Lane::Small => &self.small,
-            Lane::Bulk => &self.bulk,
-        };
-        let Ok(turn) = timeout_at(deadline, gate.lock()).await else { return Err(self.not_ready()) };
-        let generation = self.ready(deadline).await?;
-        let mut connection = generation.lane(lane);
-        let mut call = pin!(connection.send_packed_commands(pipeline, 0, count));
-        // The first poll puts the bytes into the connection's own queue, or in line for it.
-        let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
-        drop(turn);
-        let replies = match first {
-            Poll::Ready(replies) => replies,
-            Poll::Pending => tokio::select! {
-                biased;
-                replies = &mut call => replies,
-                () = generation.dead() => {
-                    return Err(LinkError::Unreachable { outcome_unknown: writes, why: generation.why() });
-                }
-                () = sleep_until(deadline) => return Err(LinkError::Timeout { outcome_unknown: writes }),
-            },
-        };
-        match replies {
-            Ok(replies) => Ok((generation, replies)),
-            Err(error) => {
-                let why = describe(&error);
-                generation.fail(why.as_str());
-                Err(LinkError::Unreachable { outcome_unknown: writes, why })
-            }
-        }
-    }
-
-    /// A generation that can be used, waited for until `deadline`.
-    async fn ready(&self, deadline: Instant) -> Result<Arc<Generation>, LinkError> {
-        let mut phase = self.phase.subscribe();
-        loop {
-            match &*phase.borrow_and_update() {
-                Phase::Ready(generation) if !generation.is_dead() => return Ok(Arc::clone(generation)),
-                Phase::StoreChanged => return Err(LinkError::StoreChanged),
-                _ => {}
-            }
-            if self.closed.is_cancelled()
-                || !matches!(timeout_at(deadline, phase.changed()).await, Ok(Ok(())))
-            {
-                return Err(self.not_ready());
-            }
-        }
-    }
-
-    fn not_ready(&self) -> LinkError {
-        let why = match &*self.phase.borrow() {
-            Phase::Starting(_) => return LinkError::Starting,
-            Phase::StoreChanged => return LinkError::StoreChanged,
-            Phase::Down(why) => why.clone(),
-            Phase::Ready(generation) if generation.is_dead() => generation.why(),
-            Phase::Ready(_) => "too many calls wait for their turn".to_owned(),
-        };
-        LinkError::Unreachable { outcome_unknown: false, why }
-    }
 }

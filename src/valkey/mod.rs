@@ -1,19 +1,29 @@
 //! The link to Valkey: connections that come back by themselves, scripts, and the checks that the database is the right
 //! one and set up so that what is acknowledged is kept.
 
+mod embedded;
 mod error;
+mod exchange;
 mod keys;
 mod lanes;
 mod link;
 mod op;
+mod preflight;
+mod pubsub;
 mod reconnect;
 mod script;
+mod server_info;
+mod store_identity;
 mod target;
 
+use std::time::Duration;
+
+pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, stop_orphan};
 pub use error::{LinkError, ServerError};
 pub use keys::{BUCKETS, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
+pub use preflight::{DurabilityLevel, Finding, Level, Report, ServerFacts};
 pub use script::Script;
 pub use target::{UrlTarget, install_crypto_provider};
 
@@ -28,6 +38,24 @@ pub struct LinkConfig {
     pub init: bool,
     /// A server that evicts keys may be used.
     pub allow_eviction: bool,
+    /// What is asserted where the ACL hides the settings.
+    pub assume_durability: Option<DurabilityLevel>,
+    /// A connection that is not made after this long is given up. (A hibernating database may take 1 to 5 s.)
+    pub connect_within: Duration,
+}
+
+impl LinkConfig {
+    /// The defaults for `target` and `env`.
+    pub fn new(target: Target, env: impl Into<String>) -> Self {
+        Self {
+            target,
+            env: env.into(),
+            init: false,
+            allow_eviction: false,
+            assume_durability: None,
+            connect_within: Duration::from_secs(5),
+        }
+    }
 }
 
 /// Where Valkey is.
@@ -35,6 +63,8 @@ pub struct LinkConfig {
 pub enum Target {
     /// Somebody else runs it.
     Url(UrlTarget),
+    /// Our own child does.
+    Embedded(Embedded),
 }
 
 /// The state of the link, for health.

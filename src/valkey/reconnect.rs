@@ -1,106 +1,275 @@
 //! Keeps the link alive: one attempt at a time, each a new generation, with a short jittered backoff, so that the link is
-//! back within a second of Valkey.
+//! back within a second of Valkey. A connection is offered to calls only when the database behind it was checked.
 
 use std::{sync::Arc, time::Duration};
 
 use redis::PushInfo;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    StartError,
+    embedded::{Child, ChildError},
+    exchange::{Inner, Phase},
+    keys::BUCKETS,
     lanes::{Generation, ask},
-    link::{Inner, Phase, script_load},
+    link::script_load,
+    preflight::{self, Allowances, Report},
+    store_identity::{Refusal, Rule},
     target::Endpoint,
 };
 
-/// A connection that is not there after this long is given up. (A hibernating database may take 1 to 5 s.)
-const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Between two signs of life.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
-/// What a sign of life may take.
+/// What a sign of life may take. With the interval it bounds how long a dead or half-open connection is trusted.
 const PROBE_WITHIN: Duration = Duration::from_millis(2500);
-/// What loading scripts and checks on a new connection may take.
-const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(5);
+/// The same on the bulk lane, where a large transfer may be in the way.
+const PROBE_BULK_WITHIN: Duration = Duration::from_secs(15);
+/// What the checks on a new connection may take.
+const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(10);
+/// Index buckets looked at with each sign of life; all are within a minute.
+const BUCKETS_A_PROBE: u8 = 4;
 const BACKOFF_FIRST: Duration = Duration::from_millis(20);
 const BACKOFF_CAP: Duration = Duration::from_millis(500);
+/// A reason that stays is said again after this long.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
-pub(super) async fn supervise(
-    inner: Arc<Inner>,
-    endpoint: Endpoint,
-    pushes: mpsc::UnboundedSender<PushInfo>,
-    shutdown: CancellationToken,
-) {
-    tokio::select! {
-        () = shutdown.cancelled() => {}
-        () = forever(&inner, &endpoint, &pushes) => {}
-    }
-    inner.close();
+/// Where the server comes from.
+pub(super) enum Source {
+    Url(Box<Endpoint>),
+    Child(Box<Child>),
 }
 
-async fn forever(inner: &Inner, endpoint: &Endpoint, pushes: &mpsc::UnboundedSender<PushInfo>) {
+impl Source {
+    /// Where to connect to, with the child running.
+    async fn endpoint(&mut self) -> Result<Endpoint, ChildError> {
+        match self {
+            Self::Url(endpoint) => Ok((**endpoint).clone()),
+            Self::Child(child) => child.ensure().await,
+        }
+    }
+}
+
+pub(super) struct Supervisor {
+    pub inner: Arc<Inner>,
+    pub source: Source,
+    pub pushes: mpsc::UnboundedSender<PushInfo>,
+    pub messages: mpsc::UnboundedReceiver<PushInfo>,
+    pub shutdown: CancellationToken,
+}
+
+impl Supervisor {
+    /// Runs until the shutdown, then stops the child.
+    pub async fn run(self) {
+        let Self { inner, mut source, pushes, mut messages, shutdown } = self;
+        let deliver = async {
+            while let Some(push) = messages.recv().await {
+                inner.hub.deliver(push);
+            }
+        };
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = forever(&inner, &mut source, &pushes) => {}
+            () = deliver => {}
+        }
+        inner.down("shutting down");
+        if let Source::Child(child) = &mut source {
+            child.stop().await;
+        }
+        inner.close();
+    }
+}
+
+/// Why a connection was not taken.
+enum Rejected {
+    Retry(String),
+    Human(String),
+}
+
+impl From<String> for Rejected {
+    fn from(why: String) -> Self {
+        Self::Retry(why)
+    }
+}
+
+impl From<ChildError> for Rejected {
+    fn from(error: ChildError) -> Self {
+        match error {
+            ChildError::Retry(why) => Self::Retry(why),
+            ChildError::Human(why) => Self::Human(why),
+        }
+    }
+}
+
+async fn forever(inner: &Inner, source: &mut Source, pushes: &mpsc::UnboundedSender<PushInfo>) {
     let mut number = 0;
-    let mut started = false;
     let mut backoff = BACKOFF_FIRST;
-    let mut said = String::new();
+    let mut said: Option<(String, Instant)> = None;
     loop {
         number += 1;
-        match attempt(inner, endpoint, number, pushes).await {
-            Ok(generation) => {
-                tracing::info!(valkey = %endpoint, generation = number, "connected to Valkey");
-                inner.set_phase(Phase::Ready(Arc::clone(&generation)));
-                started = true;
+        let rejected = match attempt(inner, source, number, pushes).await {
+            Ok((generation, endpoint)) => {
                 backoff = BACKOFF_FIRST;
-                said.clear();
-                watch(&generation).await;
+                said = None;
+                serve(inner, &generation).await;
                 let why = generation.why();
                 tracing::warn!(valkey = %endpoint, %why, "lost Valkey; connecting again");
-                inner.set_phase(Phase::Down(why));
+                inner.down(&why);
+                continue;
             }
-            Err(why) => {
-                if why != said {
-                    tracing::warn!(valkey = %endpoint, %why, "cannot reach Valkey; trying again");
-                    said.clone_from(&why);
-                }
-                inner.set_phase(if started { Phase::Down(why) } else { Phase::Starting(why) });
-                tokio::time::sleep(jittered(backoff)).await;
-                backoff = (backoff * 2).min(BACKOFF_CAP);
+            Err(rejected) => rejected,
+        };
+        let why = match rejected {
+            Rejected::Human(why) if !inner.has_started() => {
+                tracing::error!("{why}");
+                inner.fail_start(StartError::Config(why));
+                // The process is about to exit; nothing is to be tried meanwhile.
+                return std::future::pending().await;
             }
+            Rejected::Human(why) | Rejected::Retry(why) => why,
+        };
+        if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
+            tracing::warn!(valkey = %inner.label, %why, "cannot use Valkey; trying again");
+            said = Some((why.clone(), Instant::now()));
         }
+        inner.down(&why);
+        tokio::time::sleep(jittered(backoff)).await;
+        backoff = (backoff * 2).min(BACKOFF_CAP);
     }
 }
 
+/// One try: connect, look at the server, load the scripts, make sure of the database.
 async fn attempt(
     inner: &Inner,
-    endpoint: &Endpoint,
+    source: &mut Source,
     number: u64,
     pushes: &mpsc::UnboundedSender<PushInfo>,
-) -> Result<Arc<Generation>, String> {
-    let generation = Generation::connect(number, endpoint, CONNECT_WITHIN, pushes).await?;
-    let bootstrap = async {
-        for script in inner.scripts {
-            ask(generation.probe_lane(), &script_load(script)).await?.map_err(|error| error.to_string())?;
-        }
-        Ok(())
-    };
-    timeout(BOOTSTRAP_WITHIN, bootstrap)
+) -> Result<(Arc<Generation>, Endpoint), Rejected> {
+    let endpoint = source.endpoint().await?;
+    let generation = Generation::connect(number, &endpoint, inner.config.connect_within, pushes).await?;
+    let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, source, &generation))
         .await
-        .unwrap_or_else(|_| Err("no answer while checking the server".to_owned()))?;
-    Ok(generation)
+        .unwrap_or_else(|_| Err(Rejected::Retry("no answer while checking the server".into())))?;
+    if generation.is_dead() {
+        return Err(Rejected::Retry(generation.why()));
+    }
+    report.log();
+    let facts = &report.facts;
+    tracing::info!(
+        valkey = %endpoint,
+        generation = number,
+        server = %format_args!("{} {}", facts.engine, facts.version),
+        durability = ?facts.durability,
+        "connected to Valkey"
+    );
+    inner.set_report(report);
+    Ok((generation, endpoint))
 }
 
-/// Returns when the generation is dead.
-async fn watch(generation: &Generation) {
-    let mut ticks = tokio::time::interval(PROBE_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+async fn bootstrap(
+    inner: &Inner,
+    source: &mut Source,
+    generation: &Arc<Generation>,
+) -> Result<Report, Rejected> {
+    let connection = generation.probe_lane();
+    if let Source::Child(child) = source {
+        child.correct_drift(&connection).await?;
+    }
+    let allow =
+        Allowances { eviction: inner.config.allow_eviction, durability: inner.config.assume_durability };
+    let mut report = preflight::inspect(&connection, allow).await?;
+    if let Some(failure) = report.failures().next() {
+        return Err(Rejected::Human(failure.to_string()));
+    }
+    for script in inner.scripts {
+        ask(connection.clone(), &script_load(script))
+            .await?
+            .map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
+    }
+    let rule = match (inner.store_id(), &*source) {
+        (Some(id), _) => Rule::Only(id.to_owned()),
+        (None, Source::Url(_)) => Rule::External { init: inner.config.init },
+        (None, Source::Child(child)) => {
+            let file = child.store_id().map_err(Rejected::Human)?;
+            Rule::Embedded { file, init: inner.config.init }
+        }
+    };
+    let store = inner.store(&connection);
+    let accepted = async {
+        let id = store.accept(&rule).await?;
+        store.check_keys(&inner.keyring.current()).await?;
+        Ok(id)
+    };
+    match accepted.await {
+        Ok(id) => {
+            if let Source::Child(child) = source {
+                child.remember(&id, &report.facts)?;
+            }
+            inner.hub.resume(connection.clone()).await?;
+            report.facts.store_id.clone_from(&id);
+            report.facts.connections = 3;
+            inner.accept_store(id);
+            inner.set_phase(Phase::Ready(Arc::clone(generation)));
+        }
+        Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),
+        Err(Refusal::Human(why)) => return Err(Rejected::Human(why)),
+        Err(Refusal::Changed(why)) => changed(inner, &why),
+    }
+    Ok(report)
+}
+
+/// Watches a connection until it is dead.
+async fn serve(inner: &Inner, generation: &Arc<Generation>) {
     let probing = async {
+        let mut ticks = interval(PROBE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut bucket = 0;
         loop {
             ticks.tick().await;
             generation.ping(PROBE_WITHIN).await;
+            check_store(inner, generation, bucket).await;
+            bucket = (bucket + BUCKETS_A_PROBE) % BUCKETS;
+            inner.hub.sweep(generation.probe_lane()).await;
+        }
+    };
+    let probing_bulk = async {
+        loop {
+            tokio::time::sleep(PROBE_EVERY).await;
+            generation.ping_bulk(PROBE_BULK_WITHIN).await;
         }
     };
     tokio::select! {
         () = generation.dead() => {}
         () = probing => {}
+        () = probing_bulk => {}
+    }
+}
+
+async fn check_store(inner: &Inner, generation: &Arc<Generation>, bucket: u8) {
+    let Some(id) = inner.store_id() else { return };
+    let connection = generation.probe_lane();
+    // A database that was lost must be whole again before it counts as found.
+    let (first, count) = if inner.is_store_changed() { (0, BUCKETS) } else { (bucket, BUCKETS_A_PROBE) };
+    match timeout(PROBE_WITHIN, inner.store(&connection).check(id, first, count)).await {
+        Ok(Ok(())) if inner.is_store_changed() => {
+            tracing::warn!("the database is back");
+            inner.set_phase(Phase::Ready(Arc::clone(generation)));
+        }
+        Ok(Err(Refusal::Changed(why) | Refusal::Human(why))) => changed(inner, &why),
+        // The next sign of life tells.
+        Ok(Ok(()) | Err(Refusal::Unreachable(_))) | Err(_) => {}
+    }
+}
+
+fn changed(inner: &Inner, why: &str) {
+    if !inner.is_store_changed() {
+        tracing::error!(
+            "{why}. Nothing is served until the database is back: restore it from a backup, or stop and start with --init"
+        );
+        inner.set_phase(Phase::StoreChanged);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lua scripts, called by their SHA-1. Each is loaded on every (re)connect, so that a call finds it.
 
-use std::sync::OnceLock;
+use std::{fmt::Write as _, sync::OnceLock};
 
 use sha1::{Digest as _, Sha1};
 
@@ -23,19 +23,21 @@ impl Script {
 
     /// The lower-case hex SHA-1 of the source, which `EVALSHA` names.
     pub fn sha(&self) -> &str {
-        self.sha.get_or_init(|| {
-            use std::fmt::Write as _;
-            Sha1::digest(self.source.as_bytes()).iter().fold(String::with_capacity(40), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
-        })
+        self.sha.get_or_init(|| hex(&Sha1::digest(self.source.as_bytes())))
     }
 
     /// Whether the script's first line promises that it writes nothing.
     pub fn is_read_only(&self) -> bool {
         self.source.lines().next().is_some_and(|line| line.starts_with("#!") && line.contains("no-writes"))
     }
+}
+
+/// Lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,312 @@
+//! *Which database is this?* A database carries an environment and an id of its own, at its top and in every index bucket,
+//! so that one that was emptied, replaced or has lost a part is told apart from one in which nothing was stored yet. Never
+//! does a lost database look like "no session", and never is one made anew while running.
+
+use redis::{Pipeline, Value, aio::MultiplexedConnection};
+
+use crate::crypto::{KeyState, Keyring, check_canary, seal_canary};
+
+use super::{
+    error::ServerError,
+    keys::{BUCKETS, ENVIRONMENT, Names},
+    lanes::describe,
+    op::reply,
+    script::hex,
+    server_info::text,
+};
+
+/// The format of what is stored. A higher one is left alone.
+const FORMAT: u32 = 1;
+/// The score of a bucket's marker: lower than any owner's.
+const MARKER_SCORE: i64 = -2;
+
+/// Why the database was not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// No answer: to be tried again.
+    Unreachable(String),
+    /// A human must decide. The text says what to do.
+    Human(String),
+    /// It is not the database it was.
+    Changed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self::Unreachable(why)
+    }
+}
+
+/// Who may take an empty database into use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// Somebody else's server: only with `--init`.
+    External { init: bool },
+    /// Our own child: on its first start. `file` is what `<data-dir>/store-id` says.
+    Embedded { file: Option<String>, init: bool },
+    /// The database of this process: nothing else will do.
+    Only(String),
+}
+
+/// What `pannier:environment` says.
+struct Owner {
+    env: String,
+    store_id: String,
+}
+
+/// The database behind one connection.
+pub(super) struct Store<'a> {
+    pub connection: &'a MultiplexedConnection,
+    pub names: &'a Names,
+    pub kinds: &'a [String],
+}
+
+impl Store<'_> {
+    /// Makes sure that this is the right database, takes an empty one into use if `rule` allows it, and gives its id.
+    pub async fn accept(&self, rule: &Rule) -> Result<String, Refusal> {
+        let found = self.owner().await?;
+        let ours = self.names.env();
+        if let Some(found) = found.as_ref().filter(|found| found.env != ours) {
+            let env = &found.env;
+            return Err(match rule {
+                Rule::Only(_) => Refusal::Changed(format!("the database now belongs to environment {env:?}")),
+                _ => Refusal::Human(format!(
+                    "this database belongs to environment {env:?}, not {ours:?}: give --env {env}, or another database"
+                )),
+            });
+        }
+        let id = match (rule, found.map(|found| found.store_id)) {
+            (Rule::Only(id), Some(found)) if *id == found => found,
+            (Rule::Only(_), None) => return Err(Refusal::Changed("the database was emptied".into())),
+            (Rule::Only(_), Some(_)) => return Err(Refusal::Changed("the database was replaced".into())),
+
+            (Rule::External { init: false } | Rule::Embedded { file: None, init: false }, Some(found)) => {
+                found
+            }
+            (Rule::External { init: true }, None) => return self.create().await,
+            (Rule::External { init: false }, None) => {
+                return Err(Refusal::Human(
+                    "empty database: run once with --init, or it has lost its data".into(),
+                ));
+            }
+
+            (Rule::Embedded { file: None, .. } | Rule::Embedded { init: true, .. }, None) => {
+                return self.create().await;
+            }
+            (Rule::Embedded { file: Some(file), init }, Some(found)) if (*file == found) != *init => found,
+            (Rule::Embedded { file: Some(_), init: false }, found) => {
+                let what = if found.is_none() { "is empty" } else { "holds another database" };
+                return Err(Refusal::Human(format!(
+                    "the data directory {what}, but its store-id file names a database that was here before: restore the \
+                     data from a backup, or begin anew with --init"
+                )));
+            }
+
+            (Rule::External { init: true } | Rule::Embedded { init: true, .. }, Some(_)) => {
+                return Err(Refusal::Human(
+                    "--init was given, but this database is in use already: remove --init".into(),
+                ));
+            }
+        };
+        self.check(&id, 0, BUCKETS).await?;
+        self.mark_new_kinds(&id).await?;
+        Ok(id)
+    }
+
+    /// Whether this still is the database `id`: at its top, and in `count` buckets of each kind from `first` on.
+    pub async fn check(&self, id: &str, first: u8, count: u8) -> Result<(), Refusal> {
+        let Some(owner) = self.owner().await? else {
+            return Err(Refusal::Changed("the database was emptied".into()));
+        };
+        if owner.env != self.names.env() || owner.store_id != id {
+            return Err(Refusal::Changed("the database was replaced".into()));
+        }
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("HMGET").arg(self.names.meta()).arg("store_id").arg("format");
+        for kind in self.kinds {
+            pipeline.arg(kind_field(kind));
+        }
+        let meta = self.send(&pipeline).await?.into_iter().next().unwrap_or_default();
+        let Value::Array(meta) = meta else { return Err(Refusal::Changed("its meta hash is gone".into())) };
+        if meta.first().and_then(text).as_deref() != Some(id) {
+            return Err(Refusal::Changed("its meta hash is gone or another's".into()));
+        }
+        let format = meta.get(1).and_then(text).and_then(|format| format.parse::<u32>().ok()).unwrap_or(0);
+        if format > FORMAT {
+            return Err(Refusal::Human(format!(
+                "the database has format {format}, this version knows up to {FORMAT}: update Pannier"
+            )));
+        }
+        let marker = marker(id);
+        let mut pipeline = Pipeline::new();
+        // A kind that an older version did not have carries no markers yet.
+        for (kind, _) in self.kinds.iter().zip(&meta[2..]).filter(|(_, marked)| **marked != Value::Nil) {
+            for bucket in (0..count).map(|step| (first + step) % BUCKETS) {
+                pipeline.cmd("ZSCORE").arg(self.names.index(kind, bucket)).arg(&marker);
+            }
+        }
+        if self.send(&pipeline).await?.contains(&Value::Nil) {
+            return Err(Refusal::Changed(
+                "a part of the database is gone: an index has lost its marker".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that each key of the keyring, and its index key, are those that this database knows under their ids.
+    pub async fn check_keys(&self, keyring: &Keyring) -> Result<(), Refusal> {
+        // A keyed hash of a constant: with another index key nothing stored would be found, which must not look like
+        // "no session".
+        let index = keyring.owner_tag("meta", "index", "").to_string();
+        let ids: Vec<u32> = keyring
+            .ids()
+            .into_iter()
+            .filter_map(|(id, state)| (state != KeyState::Disabled).then_some(id))
+            .collect();
+        let mut known = self.canaries(&ids).await?;
+        if known.contains(&Value::Nil) {
+            // Only what is missing is written: with its memory full the server would refuse to be asked to.
+            let meta = self.names.meta();
+            let mut pipeline = Pipeline::new();
+            if known.first() == Some(&Value::Nil) {
+                pipeline.cmd("HSETNX").arg(&meta).arg("index").arg(&index);
+            }
+            for (id, _) in ids.iter().zip(&known[1..]).filter(|(_, canary)| **canary == Value::Nil) {
+                let canary = seal_canary(keyring, *id).unwrap_or_default();
+                pipeline.cmd("HSETNX").arg(&meta).arg(canary_field(*id)).arg(canary);
+            }
+            self.send(&pipeline).await?;
+            known = self.canaries(&ids).await?;
+        }
+        let mut read_back = known.into_iter();
+        if read_back.next().as_ref().and_then(text).as_deref() != Some(&index) {
+            return Err(Refusal::Human(
+                "the keyring's index_key is not the one this database was written with: restore keyring.toml from its \
+                 backup"
+                    .into(),
+            ));
+        }
+        for (id, canary) in ids.iter().zip(read_back) {
+            let Value::BulkString(canary) = canary else {
+                return Err(Refusal::Changed("a canary is gone".into()));
+            };
+            if !check_canary(keyring, *id, &canary) {
+                return Err(Refusal::Human(format!(
+                    "key {id} of the keyring is not the key {id} this database was written with: restore keyring.toml \
+                     from its backup"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the database holds of the index key and of each of `ids`.
+    async fn canaries(&self, ids: &[u32]) -> Result<Vec<Value>, Refusal> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("HMGET").arg(self.names.meta()).arg("index");
+        for id in ids {
+            pipeline.arg(canary_field(*id));
+        }
+        match self.send(&pipeline).await?.into_iter().next() {
+            Some(Value::Array(found)) if found.len() == ids.len() + 1 => Ok(found),
+            _ => Err(Refusal::Unreachable("HMGET gave no list".into())),
+        }
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, Refusal> {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("GET").arg(ENVIRONMENT);
+        let value = self.send(&pipeline).await?.into_iter().next().unwrap_or_default();
+        let Some(value) = text(&value) else { return Ok(None) };
+        match value.split_once(' ') {
+            Some((env, store_id)) if !store_id.is_empty() => {
+                Ok(Some(Owner { env: env.to_owned(), store_id: store_id.to_owned() }))
+            }
+            _ => Err(Refusal::Human(format!("the key {ENVIRONMENT} is not Pannier's: use another database"))),
+        }
+    }
+
+    /// Takes an empty database into use. The environment's key comes last: until it is there nothing is in use, and a
+    /// create that was cut off is simply done again.
+    async fn create(&self) -> Result<String, Refusal> {
+        let meta = self.names.meta();
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("HSETNX").arg(&meta).arg("store_id").arg(new_store_id()?);
+        pipeline.cmd("HSETNX").arg(&meta).arg("format").arg(FORMAT);
+        pipeline.cmd("HGET").arg(&meta).arg("store_id");
+        let id = self.send(&pipeline).await?.get(2).and_then(text).unwrap_or_default();
+        self.mark_new_kinds(&id).await?;
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("SET").arg(ENVIRONMENT).arg(format!("{} {id}", self.names.env())).arg("NX");
+        self.send(&pipeline).await?;
+        // Another sidecar may have been quicker, with the same id (meta decides) or for another environment.
+        match self.owner().await? {
+            Some(owner) if owner.env == self.names.env() && owner.store_id == id => Ok(id),
+            _ => Err(Refusal::Human(
+                "this database was taken into use for another environment just now".into(),
+            )),
+        }
+    }
+
+    /// Writes the markers of kinds that the database does not know yet.
+    async fn mark_new_kinds(&self, id: &str) -> Result<(), Refusal> {
+        let meta = self.names.meta();
+        for kind in self.kinds {
+            let mut known = Pipeline::new();
+            known.cmd("HEXISTS").arg(&meta).arg(kind_field(kind));
+            if self.send(&known).await?.first() == Some(&Value::Int(1)) {
+                continue;
+            }
+            let mut pipeline = Pipeline::new();
+            for bucket in 0..BUCKETS {
+                pipeline.cmd("ZADD").arg(self.names.index(kind, bucket)).arg(MARKER_SCORE).arg(marker(id));
+            }
+            pipeline.cmd("HSET").arg(&meta).arg(kind_field(kind)).arg(1);
+            self.send(&pipeline).await?;
+        }
+        Ok(())
+    }
+
+    async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Refusal> {
+        if pipeline.is_empty() {
+            return Ok(Vec::new());
+        }
+        let replies = self
+            .connection
+            .clone()
+            .send_packed_commands(pipeline, 0, pipeline.len())
+            .await
+            .map_err(|error| describe(&error))?;
+        replies.into_iter().map(|value| reply(value).map_err(refused)).collect()
+    }
+}
+
+/// The member by which an index bucket says whose it is.
+pub(super) fn marker(store_id: &str) -> String {
+    format!("store:{store_id}")
+}
+
+fn kind_field(kind: &str) -> String {
+    format!("kind:{kind}")
+}
+
+fn canary_field(id: u32) -> String {
+    format!("canary:{id}")
+}
+
+fn refused(error: ServerError) -> Refusal {
+    match error {
+        ServerError::NoPermission => Refusal::Human(
+            "the Valkey user may not use what Pannier needs: allow it the keys pannier:* and the commands named in the \
+             documentation of the ACL"
+                .into(),
+        ),
+        error => Refusal::Unreachable(error.to_string()),
+    }
+}
+
+fn new_store_id() -> Result<String, Refusal> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|_| Refusal::Unreachable("the system gives no randomness".into()))?;
+    Ok(hex(&bytes))
+}
