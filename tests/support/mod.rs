@@ -4,6 +4,7 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
+pub mod link;
 pub mod valkey;
 
 use std::{
