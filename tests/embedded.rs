@@ -1,5 +1,7 @@
 //! The private server: first start, death, adoption, stop, and what is refused.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 
 use std::{

@@ -1,5 +1,7 @@
 //! The link over a real Valkey that dies, freezes, fills up and forgets.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Which database, and is it fit: what is refused at the start, what is noticed while running.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 
 use std::{
