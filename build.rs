@@ -19,9 +19,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("pannier.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure()
-        .bytes(".")
-        .skip_debug(SECRET.iter().copied().collect::<Vec<_>>())
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().bytes(".").skip_debug(SECRET.to_vec()).compile_fds(descriptors)?;
     Ok(())
 }

@@ -7,7 +7,11 @@
 //! *unavailable*, *corrupt*, *wrong key* and *fenced off* are five different answers; one item is atomic, and so is a commit;
 //! every mutation can be sent again; every wait has a deadline and every queue a bound.
 
+pub mod admin;
+pub mod cli;
+pub mod config;
 pub mod crypto;
 pub mod error;
 pub mod proto;
+pub mod server;
 pub mod valkey;

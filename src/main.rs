@@ -1,3 +1,7 @@
 //! The `pannier` binary.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    pannier::cli::run(std::env::args_os())
+}

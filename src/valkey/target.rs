@@ -146,7 +146,6 @@ pub fn install_crypto_provider() {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

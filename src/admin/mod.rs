@@ -1,0 +1,5 @@
+//! What the sidecar says of itself.
+
+mod rpc;
+
+pub use rpc::{About, service};

@@ -1,0 +1,73 @@
+//! AdminService. Who may call it is judged by the server, before a call comes here.
+
+use std::{sync::Arc, time::Instant};
+
+use tonic::{Request, Response, Status};
+
+use crate::{
+    crypto::SharedKeyring,
+    proto::v1::{
+        Durability, ServerInfoRequest, ServerInfoResponse,
+        admin_service_server::{AdminService, AdminServiceServer},
+    },
+    server::seam::Sessions,
+    valkey::{DurabilityLevel, Link},
+};
+
+/// What there is to tell about.
+pub struct About {
+    /// Valkey.
+    pub link: Link,
+    /// Key ids.
+    pub keyring: SharedKeyring,
+    /// Streams.
+    pub sessions: Arc<Sessions>,
+    /// Valkey is our child.
+    pub embedded: bool,
+    /// When this process began.
+    pub started: Instant,
+}
+
+/// The service.
+pub fn service(about: About) -> AdminServiceServer<impl AdminService> {
+    AdminServiceServer::new(Handler(about))
+}
+
+struct Handler(About);
+
+#[tonic::async_trait]
+impl AdminService for Handler {
+    async fn server_info(
+        &self,
+        _: Request<ServerInfoRequest>,
+    ) -> Result<Response<ServerInfoResponse>, Status> {
+        let about = &self.0;
+        let facts = about.link.facts();
+        let keyring = about.keyring.current();
+        let topology = if about.embedded { "embedded".to_owned() } else { facts.topology };
+        Ok(Response::new(ServerInfoResponse {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            engine: facts.engine,
+            engine_version: facts.version,
+            topology,
+            env: about.link.env().to_owned(),
+            durability: durability(facts.durability).into(),
+            primary_key_id: keyring.primary_id(),
+            key_ids: keyring.ids().into_iter().map(|(id, _)| id).collect(),
+            connections: facts.connections,
+            uptime: about.started.elapsed().try_into().ok(),
+            attached_sessions: about.sessions.attached(),
+            // Nothing here computes with time zones yet.
+            tzdb: String::new(),
+            store_id: facts.store_id,
+        }))
+    }
+}
+
+fn durability(level: DurabilityLevel) -> Durability {
+    match level {
+        DurabilityLevel::Memory => Durability::Memory,
+        DurabilityLevel::Aof => Durability::Aof,
+        DurabilityLevel::Fsync => Durability::Fsync,
+    }
+}

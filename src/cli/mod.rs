@@ -1,0 +1,86 @@
+//! The command line. stdout is data only; everything for a person goes to stderr; exit codes are those of sysexits.
+
+mod completions;
+mod config;
+mod connect;
+mod healthcheck;
+mod keys;
+mod outcome;
+mod output;
+mod serve;
+mod sessions;
+mod stop;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand, error::ErrorKind};
+
+use outcome::{Outcome, USAGE};
+
+/// A sidecar that carries the state of a WhatsApp bot in Valkey, encrypted, behind gRPC.
+#[derive(Debug, Parser)]
+#[command(name = "pannier", version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  pannier serve                                    an embedded Valkey, data in your data directory
+  PANNIER_VALKEY_URL=rediss://… pannier serve --env prod
+  pannier sessions list                            what a running sidecar holds
+  pannier serve --check-config                     what is set, and where each value came from";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(serve::Arguments),
+    Stop(stop::Arguments),
+    Sessions(sessions::Arguments),
+    Keys(keys::Arguments),
+    Config(config::Arguments),
+    Healthcheck(healthcheck::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// How a command prints.
+#[derive(Args, Clone, Copy, Debug)]
+struct Format {
+    /// JSON on stdout instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs one command line, program name first.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // To a pipe that is closed nobody listens.
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+                _ => ExitCode::from(USAGE),
+            };
+        }
+    };
+    let outcome = match cli.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Stop(arguments) => in_runtime(stop::run(arguments)),
+        Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
+        Command::Keys(arguments) => keys::run(arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),
+        Command::Completions(arguments) => completions::run(&arguments),
+    };
+    outcome::exit(outcome)
+}
+
+/// The command alone, for completions.
+fn command() -> clap::Command {
+    <Cli as clap::CommandFactory>::command()
+}
+
+fn in_runtime(work: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(work)
+}

@@ -1,0 +1,219 @@
+//! The one table of everything that can be set: flags, environment, file keys, help and the reference all come from it.
+
+/// One thing that can be set. Its name is the flag (`--name`) and the key in the TOML file.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Such as `drain-delay`.
+    pub name: &'static str,
+    /// What stands for the value in help: `URL`. Empty for a switch.
+    pub value: &'static str,
+    /// The default as a person reads it.
+    pub default: &'static str,
+    /// One or two sentences.
+    pub help: &'static str,
+    /// Which places it can be given in.
+    pub from: From,
+    /// With which kind of Valkey it means something. Elsewhere it is refused: no setting is silently without effect.
+    pub with: With,
+}
+
+/// Where a setting can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// Flag, `PANNIER_*` and TOML.
+    Everywhere,
+    /// Flag and `PANNIER_*`.
+    NotFile,
+    /// Only as a flag.
+    FlagOnly,
+}
+
+/// With which Valkey a setting means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum With {
+    /// Either.
+    Any,
+    /// Only with the embedded one.
+    Embedded,
+    /// Only with `--valkey-url` or its file.
+    Url,
+}
+
+impl Setting {
+    /// Its environment variable.
+    pub fn env(&self) -> Option<String> {
+        (self.from != From::FlagOnly)
+            .then(|| format!("PANNIER_{}", self.name.replace('-', "_").to_ascii_uppercase()))
+    }
+
+    /// Whether it is a switch: given or not.
+    pub fn is_switch(&self) -> bool {
+        self.value.is_empty()
+    }
+}
+
+const fn setting(
+    name: &'static str,
+    value: &'static str,
+    default: &'static str,
+    help: &'static str,
+) -> Setting {
+    Setting { name, value, default, help, from: From::Everywhere, with: With::Any }
+}
+
+impl Setting {
+    const fn from(mut self, from: From) -> Self {
+        self.from = from;
+        self
+    }
+
+    const fn with(mut self, with: With) -> Self {
+        self.with = with;
+        self
+    }
+}
+
+/// All of them, in the order of help and reference.
+pub const SETTINGS: &[Setting] = &[
+    setting("config", "FILE", "none", "TOML file with the settings below, under the same names as the flags.")
+        .from(From::NotFile),
+    setting(
+        "env",
+        "NAME",
+        "dev when embedded; must be given with a URL",
+        "The environment, `[a-z0-9-]{1,32}`: part of every key name, so that dev, staging and prod never mix.",
+    ),
+    setting(
+        "init",
+        "",
+        "off",
+        "Take an empty external database into use. Once: with a database that is in use already it is refused, so that \
+         it cannot stay in a unit file and hide a lost database.",
+    )
+    .from(From::FlagOnly)
+    .with(With::Url),
+    setting(
+        "valkey-url",
+        "URL",
+        "none: an embedded Valkey",
+        "Valkey or Redis >= 7: `valkey://`, `redis://`, `rediss://` or `valkeys://` (TLS) with host, port and database, \
+         or `unix:///path`. A password in the flag is refused, since every user of the machine can read it: use \
+         PANNIER_VALKEY_URL or one of the two files.",
+    ),
+    setting("valkey-url-file", "FILE", "none", "A file that holds the URL, password and all."),
+    setting("valkey-password-file", "FILE", "none", "A file that holds the password for the URL.")
+        .with(With::Url),
+    setting(
+        "allow-eviction",
+        "",
+        "off",
+        "Use a server whose maxmemory-policy evicts keys (`allkeys-*`). It may throw away credentials.",
+    )
+    .with(With::Url),
+    setting(
+        "data-dir",
+        "DIR",
+        "$XDG_DATA_HOME/pannier, else ~/.local/share/pannier",
+        "The embedded Valkey's data, and the keyring unless --keyring says otherwise. Made with mode 0700.",
+    ),
+    setting(
+        "valkey-server",
+        "PATH",
+        "valkey-server, else redis-server >= 7, on PATH or in the cache directory",
+        "The server binary that is embedded.",
+    )
+    .with(With::Embedded),
+    setting(
+        "embedded-fsync",
+        "always|everysec",
+        "always",
+        "When the embedded Valkey flushes its append-only file: before each reply, or once a second (faster; a crash \
+         of the machine may lose the last second).",
+    )
+    .with(With::Embedded),
+    setting(
+        "embedded-maxmemory",
+        "SIZE",
+        "60 % of the memory or of the cgroup's limit",
+        "Above it the embedded Valkey refuses writes; nothing is evicted.",
+    )
+    .with(With::Embedded),
+    setting(
+        "keyring",
+        "FILE",
+        "<data-dir>/keyring.toml",
+        "The keys that everything is sealed with. Made at the first start when embedded; with a URL it must exist \
+         (`pannier keys init`). Without it the data cannot be read by anybody: back it up.",
+    ),
+    setting(
+        "durability",
+        "memory|aof|fsync|replicas",
+        "the best the server gives without waiting",
+        "What an acknowledged write must be worth. A level that the server cannot give is refused at start. `replicas` \
+         makes each write wait for one replica.",
+    ),
+    setting(
+        "commit-buffer",
+        "SIZE",
+        "128MiB",
+        "Memory for the parts of unfinished multi-part commits, of all sessions together; beyond it a new part gets \
+         RESOURCE_EXHAUSTED.",
+    ),
+    setting(
+        "socket",
+        "PATH",
+        "$XDG_RUNTIME_DIR/pannier/pannier.sock, else /tmp/pannier-<uid>/pannier.sock",
+        "The unix socket, at most 100 bytes. Its directory must be a real one with mode 0700, of this user or root; it \
+         is made when missing.",
+    ),
+    setting(
+        "socket-mode",
+        "OCTAL",
+        "0600",
+        "Mode of the socket, whatever the umask. A mode that lets others in also accepts a directory that others may \
+         enter (but not write to).",
+    ),
+    setting("socket-group", "GROUP", "this process's", "Group of the socket (and of its directory, when made), by name or number."),
+    setting(
+        "allow-uid",
+        "UID,...",
+        "own uid",
+        "Further users, by number, that may connect. Others get PERMISSION_DENIED whatever the socket's mode.",
+    ),
+    setting(
+        "drain-delay",
+        "DURATION",
+        "0s",
+        "After SIGTERM: how long new calls are still served while health says NOT_SERVING, so that whoever routes to \
+         this process sees it. At most 15s.",
+    ),
+    setting(
+        "reflection",
+        "on|off",
+        "on",
+        "gRPC reflection (v1 and v1alpha), for grpcurl and the like. It shows the API, no data.",
+    ),
+    setting("log-format", "pretty|json", "pretty on a terminal, else json", "How stderr is written."),
+    setting(
+        "log-level",
+        "LEVEL",
+        "info",
+        "error, warn, info, debug or trace, for Pannier itself. What its libraries log stays at warn: below it they \
+         print what passes through them.",
+    ),
+];
+
+/// The setting of a name.
+pub fn find(name: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.name == name)
+}
+
+/// The name that was probably meant.
+pub fn suggest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wrong = wrong.replace('_', "-").to_ascii_lowercase();
+    names
+        .map(|name| (strsim::jaro_winkler(&wrong, name), name))
+        .filter(|(likeness, _)| *likeness > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

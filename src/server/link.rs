@@ -1,0 +1,149 @@
+//! From configuration to a link: which Valkey, which keyring, and what was asked of its durability.
+
+use std::{future::pending, path::Path, time::Duration};
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::Failure;
+use crate::{
+    config::{Config, Valkey},
+    crypto::{Reload, SharedKeyring},
+    proto::v1::Durability,
+    server::seam as session,
+    valkey::{
+        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Lane, Link, LinkConfig, LinkError, LinkState,
+        ServerError, StartError, Target, UrlTarget,
+    },
+};
+
+/// Kinds of owners that have an index.
+const KINDS: &[&str] = &[session::KIND];
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self { code: error.exit_code(), message: error.to_string() }
+    }
+}
+
+/// What was read and locked before the socket is bound.
+pub struct Prepared {
+    target: Target,
+    keyring: SharedKeyring,
+}
+
+/// Finds the server, locks the data directory, reads the keyring.
+pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
+    let (target, keyring) = match &config.valkey {
+        Valkey::Embedded { server, fsync_always, max_memory } => {
+            let socket_dir = config.socket.path.parent().unwrap_or_else(|| Path::new("/"));
+            let embedded = EmbeddedConfig {
+                data_dir: config.data_dir.clone(),
+                socket_dir: socket_dir.to_owned(),
+                server: server.clone(),
+                fsync: if *fsync_always { Fsync::Always } else { Fsync::Everysec },
+                maxmemory: *max_memory,
+            };
+            let (embedded, keyring) = Embedded::prepare(embedded, &config.keyring).await?;
+            (Target::Embedded(embedded), keyring)
+        }
+        Valkey::Url { url, password, .. } => {
+            let mut target = UrlTarget::new(secrecy::ExposeSecret::expose_secret(url));
+            target.password.clone_from(password);
+            (Target::Url(target), load_keyring(&config.keyring)?)
+        }
+    };
+    Ok(Prepared { target, keyring })
+}
+
+fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
+    SharedKeyring::load(path).map_err(|error| {
+        let todo = if error.is_missing() {
+            format!(
+                "\nOn the first start make one with `pannier keys init --keyring {}`; later restore it from its backup: \
+                 without it nothing that is stored can be read",
+                path.display()
+            )
+        } else {
+            String::new()
+        };
+        Failure { code: 78, message: format!("{error}{todo}") }
+    })
+}
+
+impl Prepared {
+    /// Begins to connect.
+    pub fn start(self, config: &Config, stop: CancellationToken) -> Result<(Link, SharedKeyring), Failure> {
+        let mut link = LinkConfig::new(self.target, &config.env);
+        if let Valkey::Url { init, allow_eviction, .. } = &config.valkey {
+            link.init = *init;
+            link.allow_eviction = *allow_eviction;
+        }
+        link.assume_durability = config.durability.and_then(level);
+        let started = Link::start(link, self.keyring.clone(), session::SCRIPTS, KINDS, stop)?;
+        Ok((started, self.keyring))
+    }
+}
+
+fn level(durability: Durability) -> Option<DurabilityLevel> {
+    match durability {
+        Durability::Memory => Some(DurabilityLevel::Memory),
+        Durability::Aof => Some(DurabilityLevel::Aof),
+        Durability::Fsync => Some(DurabilityLevel::Fsync),
+        Durability::Replicas | Durability::Unspecified => None,
+    }
+}
+
+/// Waits until the link is up for the first time and fails if it cannot give what was asked for; else never ends.
+pub async fn check_durability(link: &Link, asked: Option<Durability>) -> Failure {
+    let Some(asked) = asked else { return pending().await };
+    let mut state = link.state();
+    if state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await.is_err() {
+        return pending().await;
+    }
+    let facts = link.facts();
+    let found = match level(asked) {
+        Some(wanted) if facts.durability < wanted => format!(
+            "--durability {}: this server gives {} only; set appendonly and appendfsync on it, or ask for less",
+            name(wanted),
+            name(facts.durability)
+        ),
+        Some(_) => return pending().await,
+        None => match link.wait_replicas(Lane::Small, 1, Instant::now() + Duration::from_secs(5)).await {
+            Ok(1..) => return pending().await,
+            Ok(0) => {
+                "--durability replicas: no replica acknowledges; this server has none, or they lag".to_owned()
+            }
+            Err(LinkError::Server(ServerError::NoPermission)) => {
+                "--durability replicas: the ACL of our user forbids WAIT; allow it with +wait".to_owned()
+            }
+            Err(error) => format!("--durability replicas cannot be checked: {error}"),
+        },
+    };
+    Failure { code: 78, message: found }
+}
+
+fn name(level: DurabilityLevel) -> &'static str {
+    match level {
+        DurabilityLevel::Memory => "memory",
+        DurabilityLevel::Aof => "aof",
+        DurabilityLevel::Fsync => "fsync",
+    }
+}
+
+/// Reads the keyring again at every SIGHUP.
+pub async fn reload_on_hangup(keyring: SharedKeyring) {
+    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+    while hangup.recv().await.is_some() {
+        match keyring.reload() {
+            Ok(Reload::Changed { new_primary }) => {
+                tracing::info!(new_primary, "the keyring was read again: it has changed");
+            }
+            Ok(Reload::Unchanged) => tracing::info!("the keyring was read again: nothing new"),
+            Err(error) => tracing::error!(%error, "the keyring was not taken; the old one stays in use"),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The running sidecar: nothing is bound before everything that can be checked is; health tells the truth; the end comes in
+//! order and within a bound.
+
+mod accept;
+mod banner;
+mod calls;
+mod drain;
+mod health;
+mod link;
+mod peer;
+mod readiness;
+pub(crate) mod seam;
+mod socket;
+pub mod telemetry;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::service::Routes;
+
+pub use self::calls::MAX_MESSAGE;
+use self::{
+    accept::{Steps, accept},
+    calls::Calls,
+    drain::Drain,
+    health::Readiness,
+    peer::PeerPolicy,
+};
+use crate::{
+    admin::{self, About},
+    config::{Config, ConfigError},
+    proto::{
+        FILE_DESCRIPTOR_SET,
+        v1::{admin_service_server, session_service_server},
+    },
+    server::seam::Sessions,
+};
+
+/// From the first signal to the exit, whatever happens.
+pub const STOP_WITHIN: Duration = Duration::from_secs(25);
+
+/// What health knows, beside "".
+const SERVICES: &[&str] = &[session_service_server::SERVICE_NAME, admin_service_server::SERVICE_NAME];
+
+/// Why the sidecar ended, other than by being asked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// The exit code (sysexits).
+    pub code: u8,
+    /// What to do.
+    pub message: String,
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self { code: 78, message: error.0 }
+    }
+}
+
+/// Runs until `stop`, then ends in order within [`STOP_WITHIN`].
+///
+/// # Errors
+/// Configuration, keys or the database need a person.
+pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure> {
+    let started = Instant::now();
+    if let Err(error) = accept::raise_descriptor_limit() {
+        tracing::debug!(%error, "the limit of file descriptors stays as it is");
+    }
+    socket::prepare_directory(&config.socket)?;
+    let prepared = link::prepare(&config).await?;
+    let bound = socket::bind(&config.socket).await?;
+    let link_stop = CancellationToken::new();
+    let (link, keyring) = match prepared.start(&config, link_stop.clone()) {
+        Ok(started) => started,
+        Err(failure) => {
+            bound.file.unlink();
+            return Err(failure);
+        }
+    };
+    let sessions = Sessions::new(
+        link.clone(),
+        Arc::new(keyring.clone()),
+        usize::try_from(config.commit_buffer).unwrap_or(usize::MAX),
+    );
+
+    let readiness = Readiness::default();
+    let about = About {
+        link: link.clone(),
+        keyring: keyring.clone(),
+        sessions: sessions.clone(),
+        embedded: matches!(config.valkey, crate::config::Valkey::Embedded { .. }),
+        started,
+    };
+    let mut routes = Routes::new(readiness.service(SERVICES)).add_service(admin::service(about));
+    if config.reflection {
+        routes = with_reflection(routes)?;
+    }
+    let steps = Steps::default();
+    let connections = TaskTracker::new();
+    let accepting = tokio::spawn(accept(
+        bound.listener,
+        Calls::new(routes.prepare()),
+        PeerPolicy::new(config.socket.allow_uids.clone()),
+        steps.clone(),
+        connections.clone(),
+    ));
+    let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
+    let reloading = tokio::spawn(link::reload_on_hangup(keyring));
+    banner::print(&config);
+
+    let ended = tokio::select! {
+        () = stop.cancelled() => Ok(()),
+        error = link.start_error() => Err(Failure { code: error.exit_code(), message: error.to_string() }),
+        failure = link::check_durability(&link, config.durability) => Err(failure),
+    };
+    // A start that failed has nothing to wait for.
+    let delay = if ended.is_ok() { config.drain_delay } else { Duration::ZERO };
+    following.abort();
+    reloading.abort();
+    let drain =
+        Drain { readiness, steps, connections, accepting, sessions, link, link_stop, file: bound.file };
+    drain.run(delay).await;
+    ended
+}
+
+fn with_reflection(routes: Routes) -> Result<Routes, Failure> {
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let broken = |error: tonic_reflection::server::Error| Failure { code: 70, message: error.to_string() };
+    // Python's and older tools know v1alpha only.
+    let (v1, v1alpha) = (builder().build_v1().map_err(broken)?, builder().build_v1alpha().map_err(broken)?);
+    Ok(routes.add_service(v1).add_service(v1alpha))
+}

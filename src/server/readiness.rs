@@ -1,0 +1,34 @@
+//! Health follows the link: it falls when Valkey is gone and comes back by itself.
+
+use std::time::Instant;
+
+use tokio::sync::watch;
+
+use super::health::Readiness;
+use crate::valkey::LinkState;
+
+/// Follows the link for as long as it lives.
+pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, started: Instant) {
+    let mut was_ready = false;
+    loop {
+        let state = link.borrow_and_update().clone();
+        readiness.set(matches!(state, LinkState::Ready { .. }));
+        match state {
+            LinkState::Ready { generation: _ } if !was_ready => {
+                was_ready = true;
+                tracing::info!(after_ms = %started.elapsed().as_millis(), "ready");
+            }
+            LinkState::Ready { generation } => tracing::info!(generation, "ready again"),
+            LinkState::Starting { why } => tracing::info!(why, "not ready yet"),
+            LinkState::Down { why } => tracing::warn!(why, "not ready: Valkey is away"),
+            LinkState::StoreChanged => tracing::error!(
+                "not ready: the database was emptied or replaced. Put the right one back, or take the new one into use by \
+                 a restart with --init"
+            ),
+        }
+        if link.changed().await.is_err() {
+            readiness.set(false);
+            return;
+        }
+    }
+}
