@@ -1,11 +1,13 @@
 //! The link over a real Valkey that dies, freezes, fills up and forgets.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 mod support;
 
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream::FuturesOrdered};
-use pannier::valkey::{Lane, LinkError, LinkState, Op, ServerError};
+use pannier::valkey::{Lane, LinkConfig, LinkError, LinkState, Op, ServerError, Target, UrlTarget};
 use redis::Value;
 use support::link::{Proxy, TestLink, allowed, append, config};
 use support::{Valkey, ValkeyOptions};
@@ -231,4 +233,69 @@ async fn after_the_shutdown_nothing_runs_and_calls_end_at_once() {
     link.closed().await;
     let error = link.append("list", "a", 30 * SECOND).await.unwrap_err();
     assert!(matches!(error, LinkError::Unreachable { outcome_unknown: false, .. }), "{error:?}");
+}
+
+/// A certificate authority and a server certificate for `localhost` by name only.
+fn certificates(dir: &std::path::Path) {
+    let openssl = |args: &str| {
+        let made =
+            std::process::Command::new("openssl").args(args.split(' ')).current_dir(dir).output().unwrap();
+        assert!(made.status.success(), "openssl {args}: {}", String::from_utf8_lossy(&made.stderr));
+    };
+    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=test-authority");
+    openssl("req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=ignored");
+    std::fs::write(dir.join("san"), "subjectAltName=DNS:localhost\n").unwrap();
+    openssl(
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile san",
+    );
+}
+
+#[tokio::test]
+async fn tls_checks_the_name_against_our_own_authority() {
+    let mut valkey = Valkey::stopped(ValkeyOptions::default());
+    certificates(valkey.dir.path());
+    let port = support::valkey::free_port();
+    for (name, value) in [
+        ("tls-port", port.to_string().as_str()),
+        ("tls-cert-file", "server.pem"),
+        ("tls-key-file", "server.key"),
+        ("tls-ca-cert-file", "ca.pem"),
+        ("tls-auth-clients", "no"),
+    ] {
+        valkey.configure(name, value);
+    }
+    valkey.spawn();
+    let ca = std::fs::read(valkey.dir.path().join("ca.pem")).unwrap();
+    let target = |url: String, ca: Option<Vec<u8>>| LinkConfig {
+        target: Target::Url(UrlTarget { ca, ..UrlTarget::new(url) }),
+        ..config(String::new())
+    };
+    for scheme in ["rediss", "valkeys"] {
+        let _: () = valkey.command(&["FLUSHALL"]);
+        let link = TestLink::ready(target(format!("{scheme}://localhost:{port}"), Some(ca.clone()))).await;
+        link.append("list", "a", 5 * SECOND).await.unwrap();
+    }
+    // By its address it is not the one that the certificate names; and nobody else's authority vouches for it.
+    for (url, ca) in
+        [(format!("rediss://127.0.0.1:{port}"), Some(ca)), (format!("rediss://localhost:{port}"), None)]
+    {
+        let link = TestLink::start(target(url, ca));
+        let told =
+            |state: &LinkState| matches!(state, LinkState::Starting { why } if why.contains("certificate"));
+        link.wait_for(10 * SECOND, told).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tls_server_is_told_the_host_that_is_wanted_and_no_address() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (host, named) in [("localhost", true), ("127.0.0.1", false)] {
+        let _link = TestLink::start(config(format!("rediss://{host}:{port}")));
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut hello = vec![0; 4096];
+        let read = tokio::io::AsyncReadExt::read(&mut connection, &mut hello).await.unwrap();
+        let found = hello[..read].windows(host.len()).any(|window| window == host.as_bytes());
+        assert_eq!(found, named, "{host}");
+    }
 }

@@ -369,6 +369,7 @@ async fn config(connection: &MultiplexedConnection, name: &str) -> Result<Option
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

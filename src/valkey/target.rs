@@ -146,6 +146,7 @@ pub fn install_crypto_provider() {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Everything started here is ended on drop, by its own pid.
 
-#![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(dead_code, unused_imports, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
 
 pub mod link;
 pub mod valkey;

@@ -52,6 +52,11 @@ impl Valkey {
         Self { dir: super::short_temp_dir(), port, options, child: None }
     }
 
+    /// A setting for the next start.
+    pub fn configure(&mut self, name: &str, value: &str) {
+        self.options.config.push((name.into(), value.into()));
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("v.sock")
     }

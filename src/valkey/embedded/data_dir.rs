@@ -222,6 +222,7 @@ fn failed(path: &Path, error: &io::Error) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -10,6 +10,7 @@ mod child;
 mod data_dir;
 mod memory;
 mod server_binary;
+mod stop;
 
 use std::{
     fmt,
@@ -22,9 +23,9 @@ use crate::crypto::{Keyring, SharedKeyring};
 
 use super::StartError;
 pub(super) use child::{Child, ChildError};
-pub use child::{Stopped, stop_orphan};
 use data_dir::DataDir;
 use server_binary::ServerBinary;
+pub use stop::{Stopped, stop_orphan};
 
 /// Longest path of a unix socket that every system takes.
 const MAX_SOCKET_PATH: usize = 100;
