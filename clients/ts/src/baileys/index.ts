@@ -15,10 +15,20 @@ export type { AuthStateEvents, Logger } from './events.js'
 export type { BaileysLibrary } from './library.js'
 export type { AuthStateOptions } from './settings.js'
 
+/** Baileys' SignalKeyStore, with promises throughout. */
+export interface PannierKeyStore extends SignalKeyStore {
+  /** The values of the ids that exist, each a fresh object; missing ones are left out. Rejects rather than leave out one it could not read. */
+  get<Type extends keyof SignalDataTypeMap>(type: Type, ids: string[]): Promise<{ [id: string]: SignalDataTypeMap[Type] }>
+  /** Stores all of it, or nothing; a falsy value deletes. In call order; ≤ 16 MiB a value, ≤ 32 MiB in all. */
+  set(data: SignalDataSet): Promise<void>
+  /** The same as `clear` of the auth state. */
+  clear(): Promise<void>
+}
+
 /** What `usePannierAuthState` gives. */
 export interface PannierAuthState extends AsyncDisposable {
   /** For `makeWASocket({ auth: state })`. Wrap `keys` in no other cache: it has one that is right while the lease holds. */
-  state: { creds: AuthenticationCreds; keys: SignalKeyStore }
+  state: { creds: AuthenticationCreds; keys: PannierKeyStore }
   /**
    * Stores `state.creds` as it is now; for `sock.ev.on('creds.update', saveCreds)`. Many calls become few commits, the newest wins,
    * and order with `keys.set` is kept. Need not be awaited: a failure is logged, tried again, and never unhandled.

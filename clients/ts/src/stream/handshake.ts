@@ -6,7 +6,7 @@ import type { Duration } from '../gen/google/protobuf/duration.js'
 import { OnHeld, type Attributes, type Durability, type Open, type Opened } from '../gen/pannier/v1/session.js'
 import { Attach, type AttachListener } from './attach.js'
 import type { Answer, StoredRecord } from './answer-codec.js'
-import { Gathered, GRACE_MS } from './requests.js'
+import { Gathered, GRACE_MS, READ_TRY_MS } from './requests.js'
 
 /** What Opened said, and what was preloaded. */
 export interface OpenResult {
@@ -43,6 +43,9 @@ export interface OpenRequest {
   preloadTypes: readonly string[]
 }
 
+/** A type that is asked for only to get an answer. */
+const MARKER_TYPE = 'creds'
+
 /** A duration as the wire has it. */
 export function toDuration(ms: number): Duration {
   const seconds = Math.floor(ms / 1000)
@@ -66,6 +69,7 @@ export function openAttach(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     let opened: Opened | undefined
+    let marker = 0
     const gathered = new Gathered()
     const limit = timeoutMs + (request.onHeld === OnHeld.ON_HELD_WAIT ? request.waitMs : 0)
     const fail = (error: PannierError): void => {
@@ -79,12 +83,14 @@ export function openAttach(
       resolve()
     }
     const onAnswer = (answer: Answer): void => {
-      if (answer.case === 'records') {
-        gathered.add(answer.value)
-        if (!answer.value.more && opened) finish(opened)
-      } else if (answer.case === 'other' && answer.value?.$case === 'opened') {
+      if (opened && answer.seq === marker) finish(opened)
+      else if (answer.case === 'records') gathered.add(answer.value)
+      else if (answer.case === 'other' && answer.value?.$case === 'opened') {
         opened = answer.value.value
-        if (request.preloadTypes.length === 0) finish(opened)
+        if (request.preloadTypes.length === 0 || opened.created) return finish(opened)
+        // Replies come in order: with the answer to this, everything preloaded has come, be it nothing.
+        marker = attach.nextSeq()
+        attach.request(marker, READ_TRY_MS, { $case: 'list', value: { type: MARKER_TYPE, cursor: '', limit: 1, idsOnly: true } })
       } else if (answer.case === 'other' && answer.value?.$case === 'error') {
         fail(fromStatus(answer.value.value))
       }
