@@ -2,7 +2,14 @@
 //!
 //! Everything started here is ended on drop, by its own pid.
 
-#![allow(dead_code, unused_imports, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stderr)]
+#![allow(
+    dead_code,
+    unused_imports,
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stderr
+)]
 
 pub mod link;
 pub mod valkey;
@@ -112,9 +119,7 @@ impl Sidecar {
 
     /// The arguments of `serve`.
     pub fn serve_args(&self) -> Vec<String> {
-        let mut args: Vec<String> =
-            ["serve", "--log-format", "json", "--log-level", "debug"].map(Into::into).into();
-        args.extend(["--socket".into(), path_str(&self.socket).into()]);
+        let mut args: Vec<String> = vec!["serve".into(), "--socket".into(), path_str(&self.socket).into()];
         args.extend(["--data-dir".into(), path_str(&self.data_dir()).into()]);
         if let Some(url) = &self.options.valkey_url {
             args.extend(["--valkey-url".into(), url.clone()]);
@@ -138,6 +143,7 @@ impl Sidecar {
             .args(self.serve_args())
             .env_clear()
             .envs(inherited_env())
+            .envs([("PANNIER_LOG_FORMAT", "json"), ("PANNIER_LOG_LEVEL", "debug")])
             .envs(self.options.envs.iter().cloned())
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
@@ -288,9 +294,18 @@ impl Drop for Sidecar {
     }
 }
 
+/// Whether a process lives. One that ended but that nobody waits for (a container without an init) does not.
+pub fn is_alive(pid: Pid) -> bool {
+    let zombie = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+        .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')));
+    rustix::process::test_kill_process(pid).is_ok() && !zombie
+}
+
 /// A directory of mode 0700 whose name is short enough for a socket.
 pub fn short_temp_dir() -> Arc<TempDir> {
-    Arc::new(tempfile::Builder::new().prefix("pannier-").tempdir_in("/tmp").unwrap())
+    use std::os::unix::fs::PermissionsExt as _;
+    let private = fs::Permissions::from_mode(0o700);
+    Arc::new(tempfile::Builder::new().prefix("pannier-").permissions(private).tempdir_in("/tmp").unwrap())
 }
 
 /// A channel to any sidecar's socket.
