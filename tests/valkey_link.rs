@@ -102,6 +102,26 @@ async fn without_valkey_a_call_ends_at_its_deadline_and_nothing_is_in_doubt() {
 }
 
 #[tokio::test]
+async fn a_write_whose_connection_breaks_is_in_doubt_and_a_read_is_not() {
+    let mut valkey = Valkey::start(ValkeyOptions::default());
+    let link = TestLink::ready(config(valkey.url())).await;
+    valkey.sigstop();
+    let write = [append("list", "a")];
+    let read = [Op::Cmd(redis::cmd("LLEN").arg("list").take())];
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        valkey.kill9();
+    };
+    let (write, read, ()) = tokio::join!(
+        link.pipeline(Lane::Small, &write, soon()),
+        link.pipeline(Lane::Small, &read, soon()),
+        kill
+    );
+    assert!(matches!(write, Err(LinkError::Unreachable { outcome_unknown: true, .. })), "{write:?}");
+    assert!(matches!(read, Err(LinkError::Unreachable { outcome_unknown: false, .. })), "{read:?}");
+}
+
+#[tokio::test]
 async fn before_the_first_connection_calls_are_told_that_it_is_starting() {
     let valkey = Valkey::stopped(ValkeyOptions::default());
     let link = TestLink::start(config(valkey.url()));
