@@ -75,7 +75,7 @@ async fn a_script_is_loaded_again_after_a_flush() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlives_a_killed_valkey_inside_its_deadline() {
-    let mut valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "always"));
+    let mut valkey = Valkey::start(ValkeyOptions::default());
     let link = TestLink::ready(config(valkey.url())).await;
     valkey.kill9();
     let call = link.append("list", "a", 20 * SECOND);
@@ -199,7 +199,7 @@ async fn full_memory_refuses_writes_and_serves_reads_even_over_a_reconnection() 
 #[tokio::test]
 async fn it_is_always_ready_soon_after_valkey_is() {
     let cycles = if std::env::var_os("PANNIER_SOAK").is_some() { 20 } else { 6 };
-    let mut valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "always"));
+    let mut valkey = Valkey::start(ValkeyOptions::default());
     let link = TestLink::ready(config(valkey.url())).await;
     for cycle in 1..=cycles {
         valkey.kill9();
