@@ -125,6 +125,13 @@ impl Error {
         self.with("outcome_unknown", true)
     }
 
+    /// Nothing was written: it was no write.
+    #[must_use]
+    pub fn outcome_known(mut self) -> Self {
+        self.metadata.remove("outcome_unknown");
+        self
+    }
+
     /// Trying again makes sense after this long.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {

@@ -14,4 +14,5 @@ pub mod crypto;
 pub mod error;
 pub mod proto;
 pub mod server;
+pub mod session;
 pub mod valkey;

@@ -10,7 +10,7 @@ use crate::{
         Durability, ServerInfoRequest, ServerInfoResponse,
         admin_service_server::{AdminService, AdminServiceServer},
     },
-    server::seam::Sessions,
+    session::Sessions,
     valkey::{DurabilityLevel, Link},
 };
 

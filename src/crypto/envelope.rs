@@ -112,38 +112,92 @@ fn finish(key: &Prk, start: usize, ctx: &Context, out: &mut Vec<u8>) {
     out.extend_from_slice(&tag);
 }
 
+/// An envelope taken apart, its commitment checked: the key is the one that sealed it, and the header what was sealed.
+struct Parts<'a> {
+    okm: super::kdf::Okm,
+    header: &'a [u8],
+    body: &'a [u8],
+    tag: [u8; TAG_LEN],
+    epoch: u32,
+    revision: u64,
+    compressed: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn of(key: &Prk, envelope: &'a [u8]) -> Result<Self, OpenError> {
+        if envelope.len() < OVERHEAD || envelope[0] != MAGIC {
+            return Err(OpenError::Malformed);
+        }
+        if envelope[1] != VERSION || envelope[2] != SUITE_RECORD {
+            return Err(OpenError::UnknownFormat);
+        }
+        let (header, rest) = envelope.split_at(HEADER_LEN);
+        let (commitment, rest) = rest.split_at(COMMITMENT_LEN);
+        let (Some(epoch), Some(revision), Some((body, tag))) =
+            (array_at(header, 4), array_at(header, 8), rest.split_last_chunk::<TAG_LEN>())
+        else {
+            return Err(OpenError::Malformed);
+        };
+        let okm = key.okm(header);
+        if !okm.commits_to(commitment) {
+            return Err(OpenError::Corrupt);
+        }
+        // Only now is the header known to be what was sealed: an unknown flag is a newer format, not a flipped bit.
+        let flags = header[3];
+        if flags & !FLAG_ZSTD != 0 {
+            return Err(OpenError::UnknownFormat);
+        }
+        Ok(Self {
+            okm,
+            header,
+            body,
+            tag: *tag,
+            epoch: u32::from_be_bytes(epoch),
+            revision: u64::from_be_bytes(revision),
+            compressed: flags & FLAG_ZSTD != 0,
+        })
+    }
+
+    /// The body, decrypted and proven.
+    fn decrypt(&self, ctx: &Context) -> Result<Zeroizing<Vec<u8>>, OpenError> {
+        let mut body = Zeroizing::new(self.body.to_vec());
+        if !self.okm.decrypt(&aad(self.header, ctx), &mut body, self.tag) {
+            return Err(OpenError::Corrupt);
+        }
+        Ok(body)
+    }
+
+    fn opened(&self, body: Zeroizing<Vec<u8>>) -> Result<Opened, OpenError> {
+        let plaintext = if self.compressed {
+            compress::decompress(&body, MAX_PLAINTEXT).ok_or(OpenError::Corrupt)?
+        } else {
+            body
+        };
+        Ok(Opened { revision: self.revision, epoch: self.epoch, plaintext })
+    }
+}
+
 /// Opens an envelope that [`seal`] made under the same key and context.
 pub(super) fn open(key: &Prk, ctx: &Context, envelope: &[u8]) -> Result<Opened, OpenError> {
-    if envelope.len() < OVERHEAD || envelope[0] != MAGIC {
-        return Err(OpenError::Malformed);
-    }
-    if envelope[1] != VERSION || envelope[2] != SUITE_RECORD {
-        return Err(OpenError::UnknownFormat);
-    }
-    let (header, rest) = envelope.split_at(HEADER_LEN);
-    let (commitment, rest) = rest.split_at(COMMITMENT_LEN);
-    let (Some(epoch), Some(revision), Some((body, tag))) =
-        (array_at(header, 4), array_at(header, 8), rest.split_last_chunk::<TAG_LEN>())
-    else {
-        return Err(OpenError::Malformed);
-    };
-    let okm = key.okm(header);
-    if !okm.commits_to(commitment) {
-        return Err(OpenError::Corrupt);
-    }
-    // Only now is the header known to be what was sealed: an unknown flag is a newer format, not a flipped bit.
-    let flags = header[3];
-    if flags & !FLAG_ZSTD != 0 {
-        return Err(OpenError::UnknownFormat);
-    }
-    let mut plaintext = Zeroizing::new(body.to_vec());
-    if !okm.decrypt(&aad(header, ctx), &mut plaintext, *tag) {
-        return Err(OpenError::Corrupt);
-    }
-    if flags & FLAG_ZSTD != 0 {
-        plaintext = compress::decompress(&plaintext, MAX_PLAINTEXT).ok_or(OpenError::Corrupt)?;
-    }
-    Ok(Opened { revision: u64::from_be_bytes(revision), epoch: u32::from_be_bytes(epoch), plaintext })
+    let parts = Parts::of(key, envelope)?;
+    parts.opened(parts.decrypt(ctx)?)
+}
+
+/// Opens an envelope whose context only its own plaintext tells: `context` gets the plaintext before it is proven, and
+/// what it makes of that must prove it.
+pub(super) fn open_unnamed(
+    key: &Prk,
+    envelope: &[u8],
+    context: impl FnOnce(&[u8]) -> Option<Context>,
+) -> Result<Opened, OpenError> {
+    let parts = Parts::of(key, envelope)?;
+    let mut body = Zeroizing::new(parts.body.to_vec());
+    // Counter mode is its own inverse: "encrypting" the ciphertext gives the plaintext, without a proof.
+    parts.okm.encrypt(&[], &mut body);
+    let peeked = parts.opened(body)?;
+    let ctx = context(&peeked.plaintext).ok_or(OpenError::Corrupt)?;
+    parts.decrypt(&ctx)?;
+    Ok(peeked)
 }
 
 /// The additional data: `header ‖ context`.

@@ -74,6 +74,19 @@ impl RecordKeys {
     pub fn open(&self, ctx: &Context, envelope: &[u8]) -> Result<Opened, OpenError> {
         envelope::open(&self.record, ctx, envelope)
     }
+
+    /// Opens a record found in a walk, whose type and id only its plaintext tells. `context` makes the context of the
+    /// plaintext, which is not proven yet, and `None` where it does not fit the place; the context then proves it.
+    ///
+    /// # Errors
+    /// As [`RecordKeys::open`].
+    pub fn open_unnamed(
+        &self,
+        envelope: &[u8],
+        context: impl FnOnce(&[u8]) -> Option<Context>,
+    ) -> Result<Opened, OpenError> {
+        envelope::open_unnamed(&self.record, envelope, context)
+    }
 }
 
 /// Why a root key does not unwrap.

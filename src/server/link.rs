@@ -13,7 +13,7 @@ use crate::{
     config::{Config, Valkey},
     crypto::{Reload, SharedKeyring},
     proto::v1::Durability,
-    server::seam as session,
+    session,
     valkey::{
         DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Lane, Link, LinkConfig, LinkError, LinkState,
         ServerError, StartError, Target, UrlTarget,

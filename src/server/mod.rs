@@ -9,7 +9,6 @@ mod health;
 mod link;
 mod peer;
 mod readiness;
-pub(crate) mod seam;
 mod socket;
 pub mod telemetry;
 
@@ -36,7 +35,7 @@ use crate::{
         FILE_DESCRIPTOR_SET,
         v1::{admin_service_server, session_service_server},
     },
-    server::seam::Sessions,
+    session::{self, Sessions},
 };
 
 /// From the first signal to the exit, whatever happens.
@@ -95,7 +94,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         embedded: matches!(config.valkey, crate::config::Valkey::Embedded { .. }),
         started,
     };
-    let mut routes = Routes::new(readiness.service(SERVICES)).add_service(admin::service(about));
+    let mut routes = Routes::new(readiness.service(SERVICES))
+        .add_service(admin::service(about))
+        .add_service(session::service(Arc::clone(&sessions)));
     if config.reflection {
         routes = with_reflection(routes)?;
     }

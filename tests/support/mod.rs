@@ -11,6 +11,7 @@
     clippy::print_stderr
 )]
 
+pub mod attach;
 pub mod link;
 pub mod valkey;
 

@@ -11,8 +11,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How a [`Valkey`] is started. The default: unix socket only, AOF always, noeviction. (Under everysec a kill -9 loses what
-/// was acknowledged while an fsync was under way, up to two seconds of it.)
+/// How a [`Valkey`] is started. The default: unix socket only, AOF everysec, noeviction.
 #[derive(Clone, Default)]
 pub struct ValkeyOptions {
     /// Also on a free TCP port of 127.0.0.1.
@@ -83,7 +82,7 @@ impl Valkey {
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
             .args(["--unixsocket", super::path_str(&self.socket()), "--unixsocketperm", "700"])
             .args(["--dir", super::path_str(self.dir.path()), "--daemonize", "no", "--save", ""])
-            .args(["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]);
+            .args(["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory-policy", "noeviction"]);
         for (name, value) in &self.options.config {
             command.args([format!("--{name}"), value.clone()]);
         }

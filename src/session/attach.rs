@@ -1,0 +1,431 @@
+//! The Attach stream: the lease, and the ordered pipeline under it.
+//!
+//! One task a stream. It reads requests, keeps one batch in flight, renews the lease, and answers every request within its
+//! own time, whatever Valkey does.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc, time::Instant};
+use tonic::{Status, Streaming};
+
+use super::{
+    Sessions, batch,
+    batch::{Batch, Item, Work},
+    hints::Hint,
+    intake::Intake,
+    lease::Lease,
+    opening::{Opening, replicate_fence},
+    outbox::Outbox,
+};
+use crate::{
+    error::{Error, Reason, Result},
+    proto::v1::{self, attach_request::Op, attach_response::Event},
+};
+
+/// Requests of one stream that wait or are in flight, of any kind.
+const IN_FLIGHT_MAX: usize = 1024;
+/// Commits of one stream that wait or are in flight.
+const COMMITS_MAX: usize = 64;
+/// How long a stream may take to say what it wants.
+const FIRST_MESSAGE: Duration = Duration::from_secs(10);
+const OPEN_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause before a batch is sent again.
+const RESEND_PAUSE: Duration = Duration::from_millis(20);
+
+type Responses = mpsc::Sender<Result<v1::AttachResponse, Status>>;
+type InFlight = std::pin::Pin<Box<dyn Future<Output = Batch> + Send>>;
+
+/// Serves one stream to its end.
+pub async fn serve(
+    sessions: Arc<Sessions>,
+    mut requests: Streaming<v1::AttachRequest>,
+    responses: Responses,
+) {
+    let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
+    let (seq, timeout_ms, open) = match first {
+        Ok(Ok(Some(v1::AttachRequest { seq, timeout_ms, op: Some(Op::Open(open)) }))) => {
+            (seq, timeout_ms, open)
+        }
+        Ok(Ok(Some(_))) => {
+            return end(&responses, &Error::bad_field("op", "the first message must be open")).await;
+        }
+        Ok(Ok(None) | Err(_)) => return,
+        Err(_) => return end(&responses, &Error::new(Reason::Protocol, "no open came within 10 s")).await,
+    };
+    if *sessions.draining.borrow() {
+        return end(&responses, &draining()).await;
+    }
+    let opening = match Opening::check(&sessions, open) {
+        Ok(opening) => opening,
+        Err(error) => return end(&responses, &error).await,
+    };
+    let timeout = match super::intake::timeout(timeout_ms, OPEN_TIMEOUT) {
+        Ok(timeout) => timeout,
+        Err(error) => return end(&responses, &error).await,
+    };
+    // A client that gives up waiting must not get the lease behind its back.
+    let taken = tokio::select! {
+        taken = opening.take(&sessions, timeout) => taken,
+        () = responses.closed() => return,
+    };
+    let opened = match taken {
+        Ok(opened) => opened,
+        Err(error) => return end(&responses, &error).await,
+    };
+    let replicated = replicate_fence(&sessions, &opening.name).await;
+    let told = opening.tell(&sessions, &opened, replicated, Instant::now() + timeout).await;
+    let (told, preloaded) = match told {
+        Ok(told) => told,
+        Err(error) => return end(&responses, &error).await,
+    };
+    let mut outbox = Outbox::new(responses);
+    outbox.push(seq, Event::Opened(told));
+    if !preloaded.is_empty() {
+        outbox.records(seq, opened.revision, preloaded);
+    }
+    let lease = Lease::new(&sessions, opening, opened);
+    let mut stream = Stream {
+        hints: sessions.hints.listen(&lease.name),
+        intake: Intake::new(sessions.budget.clone(), lease.writer),
+        sessions: Arc::clone(&sessions),
+        lease,
+        queue: VecDeque::new(),
+        flying: Vec::new(),
+        outbox,
+        not_before: Instant::now(),
+        last_seq: seq,
+        ended: false,
+    };
+    sessions.attached.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    stream.run(requests).await;
+    sessions.attached.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    drop(stream.hints);
+    sessions.hints.forget(&stream.lease.name);
+}
+
+async fn end(responses: &Responses, error: &Error) {
+    let _ = responses.send(Err(error.to_status())).await;
+}
+
+pub(super) fn draining() -> Error {
+    Error::new(Reason::Draining, "the sidecar is stopping: attach again with resume")
+        .retry_after(Duration::from_millis(200))
+}
+
+/// What is known of an item in flight, to answer it when its time is up.
+struct Flying {
+    seq: u32,
+    deadline: Instant,
+    write: bool,
+    answered: bool,
+}
+
+struct Stream {
+    sessions: Arc<Sessions>,
+    lease: Lease,
+    hints: mpsc::Receiver<Hint>,
+    intake: Intake,
+    queue: VecDeque<Item>,
+    flying: Vec<Flying>,
+    outbox: Outbox,
+    /// The next batch leaves no sooner.
+    not_before: Instant,
+    last_seq: u32,
+    /// The lease is gone or was given back: nothing more is read or sent to Valkey.
+    ended: bool,
+}
+
+impl Stream {
+    async fn run(&mut self, mut requests: Streaming<v1::AttachRequest>) {
+        let mut draining = self.sessions.draining.subscribe();
+        let mut reading = true;
+        let mut told_draining = false;
+        let mut in_flight: Option<InFlight> = None;
+        loop {
+            if self.ended && in_flight.is_none() {
+                break;
+            }
+            if (!reading || told_draining) && in_flight.is_none() && self.queue.is_empty() {
+                break;
+            }
+            if in_flight.is_none() && !self.queue.is_empty() && Instant::now() >= self.not_before {
+                in_flight = self.depart();
+            }
+            let wake_at = self.wake_at();
+            let room = reading && !self.ended && self.outbox.has_room();
+            tokio::select! {
+                biased;
+                batch = landing(&mut in_flight) => {
+                    in_flight = None;
+                    self.arrive(batch).await;
+                }
+                sent = self.outbox.flush(), if !self.outbox.is_empty() => {
+                    // The client is gone: finish what was asked, tell nobody.
+                    reading &= sent;
+                }
+                message = requests.message(), if room => match message {
+                    Ok(Some(request)) => self.take_in(request, told_draining),
+                    Ok(None) | Err(_) => reading = false,
+                },
+                Some(hint) = self.hints.recv(), if !self.ended => self.heed(hint),
+                changed = draining.changed(), if !told_draining && !self.ended => {
+                    if changed.is_err() || *draining.borrow() {
+                        told_draining = true;
+                        self.outbox.push(0, Event::Draining(v1::Draining {}));
+                    }
+                }
+                () = tokio::time::sleep_until(wake_at) => self.tick(),
+            }
+        }
+        self.outbox.drain().await;
+    }
+
+    fn wake_at(&self) -> Instant {
+        let flying = self.flying.iter().filter(|one| !one.answered).map(|one| one.deadline);
+        let queued = self.queue.iter().map(|item| item.deadline);
+        let gathering = self.intake.deadline();
+        let mut at = flying.chain(queued).chain(gathering).min().unwrap_or(self.lease.renew_at);
+        if !self.queue.is_empty() && self.flying.is_empty() {
+            at = at.min(self.not_before);
+        }
+        at.min(self.lease.renew_at)
+    }
+
+    /// Time has passed: answers what is overdue, and keeps the lease.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        for one in &mut self.flying {
+            if !one.answered && one.deadline <= now {
+                one.answered = true;
+                if one.seq != 0 {
+                    self.outbox.error(one.seq, &overdue(one.write));
+                }
+            }
+        }
+        let outbox = &mut self.outbox;
+        self.queue.retain(|item| {
+            let due = item.deadline <= now;
+            if due && item.seq != 0 {
+                outbox.error(item.seq, &overdue(item.sent && item.work.is_write()));
+            }
+            !due
+        });
+        if let Some(seq) = self.intake.expire(now) {
+            self.outbox.error(
+                seq,
+                &Error::new(Reason::DeadlineExceeded, "the commit's parts did not all come within 30 s"),
+            );
+        }
+        if self.lease.renew_at <= now {
+            self.ask_lease(now);
+        }
+    }
+
+    fn ask_lease(&mut self, now: Instant) {
+        self.lease.renew_at = now + self.lease.ttl / 3;
+        if !self.ended && !self.queue.iter().any(|item| matches!(item.work, Work::Renew)) {
+            let deadline = now + self.lease.ttl / 3;
+            self.queue.push_back(Item { seq: 0, deadline, work: Work::Renew, sent: false, permit: None });
+        }
+    }
+
+    fn heed(&mut self, hint: Hint) {
+        if hint == Hint::Records {
+            self.lease.records_changed = true;
+        }
+        self.ask_lease(Instant::now());
+    }
+
+    fn take_in(&mut self, request: v1::AttachRequest, draining_now: bool) {
+        let seq = request.seq;
+        let part = self.intake.is_gathering(seq);
+        if seq == 0 || (seq <= self.last_seq && !part) {
+            return self.outbox.error(seq, &Error::bad_field("seq", "must be at least 1 and rise"));
+        }
+        self.last_seq = self.last_seq.max(seq);
+        if draining_now {
+            return self.outbox.error(seq, &draining());
+        }
+        let item = match self.intake.take(&self.sessions, &mut self.lease, request) {
+            Ok(Some(item)) => item,
+            Ok(None) => return,
+            Err(error) => return self.outbox.error(seq, &error),
+        };
+        let writes = self.queue.iter().filter(|item| item.work.is_write()).count()
+            + self.flying.iter().filter(|one| one.write).count();
+        if (item.work.is_write() && writes >= COMMITS_MAX)
+            || self.queue.len() + self.flying.len() >= IN_FLIGHT_MAX
+        {
+            let error = Error::new(
+                Reason::TooManyInFlight,
+                "at most 64 commits and 1024 requests of a stream in flight",
+            );
+            return self.outbox.error(seq, &error);
+        }
+        self.queue.push_back(item);
+    }
+
+    /// Sends what waits, up to the next item that must go alone.
+    fn depart(&mut self) -> Option<InFlight> {
+        let alone = self.queue.front()?.work.is_alone();
+        let count = if alone {
+            1
+        } else {
+            self.queue.iter().position(|item| item.work.is_alone()).unwrap_or(self.queue.len())
+        };
+        let mut items: Vec<Item> = self.queue.drain(..count).collect();
+        for item in &mut items {
+            item.sent = true;
+        }
+        self.flying = items
+            .iter()
+            .map(|item| Flying {
+                seq: item.seq,
+                deadline: item.deadline,
+                write: item.work.is_write(),
+                answered: false,
+            })
+            .collect();
+        if alone {
+            return Some(self.lease.alone(&self.sessions, items));
+        }
+        Some(Box::pin(Arc::new(self.lease.sender(&self.sessions)).send(items)))
+    }
+
+    async fn arrive(&mut self, batch: Batch) {
+        let flying = std::mem::take(&mut self.flying);
+        let Batch { items, done, started } = batch;
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => return self.resend_or_fail(items, &flying, &error.into()),
+        };
+        let mut items = items.into_iter().zip(flying);
+        for one in done {
+            let Some((item, flying)) = items.next() else { break };
+            if let Some(again) = self.settle(&item, flying.answered, one, started).await {
+                if again == batch::Again::LoadScripts {
+                    let deadline = Instant::now() + Duration::from_secs(5);
+                    if let Err(error) = self.sessions.store.link.load_scripts(deadline).await {
+                        tracing::warn!(%error, "scripts could not be loaded again");
+                    }
+                }
+                let rest = std::iter::once((item, flying)).chain(items);
+                return self.put_back(rest.collect());
+            }
+            if self.ended {
+                let error = self.lease.lost_error();
+                for (item, flying) in items {
+                    if item.seq != 0 && !flying.answered {
+                        self.outbox.error(item.seq, &error);
+                    }
+                }
+                return self.fail_queue(&error);
+            }
+        }
+    }
+
+    /// The link failed under the whole batch: all of it is safe to send again while there is time.
+    fn resend_or_fail(&mut self, items: Vec<Item>, flying: &[Flying], error: &Error) {
+        let again = matches!(error.reason(), Reason::ValkeyUnreachable | Reason::Starting);
+        let now = Instant::now();
+        let mut rest = VecDeque::new();
+        for (item, flying) in items.into_iter().zip(flying) {
+            if flying.answered || (item.seq == 0 && !again) {
+                continue;
+            }
+            if again && item.deadline > now {
+                rest.push_back(item);
+            } else if item.seq != 0 {
+                let error = if item.work.is_write() { error.clone() } else { error.clone().outcome_known() };
+                self.outbox.error(item.seq, &error);
+            }
+        }
+        rest.append(&mut self.queue);
+        self.queue = rest;
+        self.not_before = now + RESEND_PAUSE;
+    }
+
+    fn put_back(&mut self, items: Vec<(Item, Flying)>) {
+        let mut rest: VecDeque<Item> =
+            items.into_iter().filter(|(_, flying)| !flying.answered).map(|(item, _)| item).collect();
+        rest.append(&mut self.queue);
+        self.queue = rest;
+    }
+
+    fn fail_queue(&mut self, error: &Error) {
+        for item in self.queue.drain(..) {
+            if item.seq != 0 {
+                self.outbox.error(item.seq, error);
+            }
+        }
+    }
+
+    /// Answers one item. Gives a reason when it must be sent again, with all behind it.
+    async fn settle(
+        &mut self,
+        item: &Item,
+        answered: bool,
+        done: batch::Done,
+        started: Instant,
+    ) -> Option<batch::Again> {
+        let event = match self.lease.settle(&self.sessions, item, done, started).await {
+            super::lease::Settled::Answer(event) => event,
+            super::lease::Settled::Again(again) => {
+                if again == batch::Again::Wait {
+                    self.not_before = Instant::now() + RESEND_PAUSE;
+                }
+                return Some(again);
+            }
+            super::lease::Settled::Records(revision, records) => {
+                if !answered {
+                    self.outbox.records(item.seq, revision, records);
+                }
+                return None;
+            }
+            super::lease::Settled::Page(step) => {
+                if !answered {
+                    self.outbox.page(item.seq, step);
+                }
+                return None;
+            }
+            super::lease::Settled::Error(error) => {
+                if !answered && item.seq != 0 {
+                    self.outbox.error(item.seq, &error);
+                }
+                return None;
+            }
+            super::lease::Settled::Nothing => return None,
+            super::lease::Settled::End(event, status) => {
+                self.ended = true;
+                if !answered
+                    && item.seq != 0
+                    && let Some(error) = &status
+                {
+                    self.outbox.error(item.seq, error);
+                }
+                self.outbox.push(if status.is_none() { item.seq } else { 0 }, event);
+                self.outbox.end_with(status);
+                return None;
+            }
+        };
+        if let Event::Changed(_) | Event::Renewed(_) = event {
+            self.outbox.push(0, event);
+        } else if !answered {
+            self.outbox.push(item.seq, event);
+        }
+        None
+    }
+}
+
+fn overdue(unknown: bool) -> Error {
+    let error = Error::new(Reason::DeadlineExceeded, "the request's time is up");
+    if unknown { error.outcome_unknown() } else { error }
+}
+
+/// The end of the batch in flight; never, when there is none.
+async fn landing(flight: &mut Option<InFlight>) -> Batch {
+    match flight {
+        Some(flight) => flight.await,
+        None => std::future::pending().await,
+    }
+}

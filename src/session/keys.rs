@@ -1,0 +1,117 @@
+//! Root keys of sessions, unwrapped: one per incarnation, shared by all who use it, wiped when nobody does.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::name::SessionName;
+use crate::{
+    crypto::{Keyring, OwnerTag, RecordKeys, RootKey, SharedKeyring, UnwrapError, unwrap, wrap},
+    error::{Error, Reason, Result},
+};
+
+/// The epoch of root keys; nothing raises it yet.
+const EPOCH: u32 = 1;
+/// Root keys kept for unary calls; attached sessions hold their own.
+const CACHED: usize = 4096;
+
+/// The keys of one incarnation of a session. No `Debug`.
+pub struct SessionKeys {
+    /// Which incarnation they belong to.
+    pub incarnation: u64,
+    /// Written into each record's header.
+    pub epoch: u32,
+    /// Seals records and blinds their names.
+    pub record: RecordKeys,
+}
+
+impl SessionKeys {
+    /// Fresh keys for a new incarnation, and the same wrapped.
+    pub fn generate(keyring: &Keyring, name: &SessionName, incarnation: u64) -> (Self, Vec<u8>) {
+        let root = RootKey::generate();
+        let wrapped = wrap(keyring, &root, EPOCH, &name.key_context()).to_vec();
+        (Self { incarnation, epoch: EPOCH, record: root.record_keys() }, wrapped)
+    }
+
+    /// Opens a wrapped root key.
+    pub fn unwrap(
+        keyring: &SharedKeyring,
+        name: &SessionName,
+        incarnation: u64,
+        wrapped: &[u8],
+    ) -> Result<Self> {
+        let (root, epoch) = unwrap(keyring, wrapped, &name.key_context()).map_err(unwrap_error)?;
+        Ok(Self { incarnation, epoch, record: root.record_keys() })
+    }
+
+    /// Seals a part of the head.
+    pub fn seal_part(&self, name: &SessionName, part: &str, plaintext: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.record.seal(self.epoch, 0, &name.part_context(part), plaintext, &mut out);
+        out
+    }
+
+    /// Opens a part of the head; `None` when it does not open.
+    pub fn open_part(&self, name: &SessionName, part: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        let opened = self.record.open(&name.part_context(part), sealed).ok()?;
+        Some(opened.plaintext.to_vec())
+    }
+}
+
+fn unwrap_error(error: UnwrapError) -> Error {
+    match error {
+        UnwrapError::UnknownKeyId(_) | UnwrapError::DisabledKeyId(_) | UnwrapError::Mismatch => Error::new(
+            Reason::KeyMismatch,
+            format!("the session's key: {error}: put the right keyring back; nothing is lost"),
+        ),
+        UnwrapError::UnknownFormat => {
+            Error::new(Reason::NewerFormat, format!("the session's key: {error}: update pannier"))
+        }
+        UnwrapError::Corrupt | UnwrapError::Malformed => {
+            Error::new(Reason::CorruptRecord, format!("the session's key: {error}: restore it from a backup"))
+                .with("type", "root key")
+        }
+    }
+}
+
+/// A bounded cache: the oldest entry goes first, and its keys are wiped with their last user.
+#[derive(Default)]
+pub struct KeyCache {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    by_tag: HashMap<OwnerTag, Arc<SessionKeys>>,
+    order: VecDeque<OwnerTag>,
+}
+
+impl KeyCache {
+    /// The keys of this very incarnation.
+    pub fn get(&self, tag: &OwnerTag, incarnation: u64) -> Option<Arc<SessionKeys>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_tag.get(tag).filter(|keys| keys.incarnation == incarnation).cloned()
+    }
+
+    /// Remembers keys.
+    pub fn put(&self, tag: &OwnerTag, keys: Arc<SessionKeys>) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.by_tag.insert(*tag, keys).is_none() {
+            entries.order.push_back(*tag);
+            if entries.order.len() > CACHED
+                && let Some(oldest) = entries.order.pop_front()
+            {
+                entries.by_tag.remove(&oldest);
+            }
+        }
+    }
+
+    /// Forgets the keys of a session.
+    pub fn drop(&self, tag: &OwnerTag) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.by_tag.remove(tag).is_some() {
+            entries.order.retain(|one| one != tag);
+        }
+    }
+}

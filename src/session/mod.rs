@@ -1,0 +1,101 @@
+//! Sessions: the credentials and Signal keys of a bot.
+//!
+//! Nothing here has a TTL. A commit is all or nothing; commits of one session apply in the order sent; a stale owner's
+//! write is refused by the script that would have made it.
+//!
+//! `rpc` is the door (`attach` the stream behind it), `store` the floor.
+
+mod attach;
+mod attributes;
+mod batch;
+mod catalog;
+mod commit;
+mod convert;
+mod head;
+mod hints;
+mod intake;
+mod keys;
+mod lease;
+mod lifecycle;
+mod limits;
+mod name;
+mod opening;
+mod outbox;
+mod pages;
+mod parts;
+mod records;
+mod reply;
+mod rpc;
+mod scripts;
+mod store;
+mod sweeper;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use self::{hints::Hints, keys::KeyCache, parts::Budget, store::Store};
+pub use self::{name::KIND, rpc::service, scripts::ALL as SCRIPTS};
+use crate::{crypto::SharedKeyring, valkey::Link};
+
+/// Record types of Baileys. Others are an application's own, and are not named in logs.
+const KNOWN_TYPES: &[&str] = &[
+    "creds",
+    "pre-key",
+    "session",
+    "sender-key",
+    "sender-key-memory",
+    "app-state-sync-key",
+    "app-state-sync-version",
+    "lid-mapping",
+    "device-list",
+    "tctoken",
+    "identity-key",
+];
+
+/// The session capability of one sidecar.
+pub struct Sessions {
+    store: Arc<Store>,
+    hints: Hints,
+    budget: Budget,
+    draining: watch::Sender<bool>,
+    attached: AtomicU32,
+}
+
+impl Sessions {
+    /// Starts serving sessions over `link`. `commit_buffer` bounds the memory that commits in flight hold together, in
+    /// bytes.
+    pub fn new(link: Link, keyring: Arc<SharedKeyring>, commit_buffer: usize) -> Arc<Self> {
+        let store = Arc::new(Store { link: link.clone(), keyring, keys: KeyCache::default() });
+        let hints = Hints::default();
+        tokio::spawn(hints.clone().follow(link));
+        tokio::spawn(sweeper::run(Arc::clone(&store)));
+        Arc::new(Self {
+            store,
+            hints,
+            budget: Budget::new(commit_buffer),
+            draining: watch::Sender::new(false),
+            attached: AtomicU32::new(0),
+        })
+    }
+
+    /// Streams open now.
+    pub fn attached(&self) -> u32 {
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    /// Tells every stream that the sidecar is stopping, and waits until what they had asked for is answered. Leases stay
+    /// their owners'. The caller bounds the wait.
+    pub async fn drain(&self) {
+        self.draining.send_replace(true);
+        while self.attached() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}

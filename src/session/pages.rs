@@ -1,0 +1,131 @@
+//! Walks over records: one page a step, and a cursor that says where the next one begins.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use redis::Value;
+
+use super::{
+    keys::SessionKeys,
+    limits::MESSAGE_BYTES,
+    name::SessionName,
+    records::{self, Record},
+    reply::Reply,
+};
+use crate::error::{Error, Result};
+
+/// Where a walk stands: Valkey's scan cursor, and the last field of that step which was given out.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Cursor {
+    pub scan: u64,
+    pub last: Vec<u8>,
+}
+
+impl Cursor {
+    /// "" begins.
+    pub fn parse(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let malformed = || Error::bad_field("cursor", "is none that this call has given");
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed())?;
+        let (scan, last) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
+        if last.len() > 25 {
+            return Err(malformed());
+        }
+        Ok(Self { scan: u64::from_be_bytes(*scan), last: last.to_vec() })
+    }
+
+    /// For the client to send back.
+    pub fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode([&self.scan.to_be_bytes(), self.last.as_slice()].concat())
+    }
+}
+
+/// What a client asks a walk for.
+pub struct Walk {
+    /// "" for all types.
+    pub ty: String,
+    pub cursor: Cursor,
+    pub limit: usize,
+    pub ids_only: bool,
+}
+
+/// One step of a walk.
+pub struct Step {
+    pub records: Vec<Record>,
+    /// `None`: that was all.
+    pub next: Option<Cursor>,
+    pub corrupt: u32,
+}
+
+/// What the list script answered.
+pub enum Listed {
+    Step { scan: u64, fields: Vec<(Vec<u8>, Vec<u8>)> },
+    Moved,
+    Gone,
+    Lost,
+}
+
+impl Listed {
+    /// Reads the script's answer.
+    pub fn parse(value: Value) -> Result<Self> {
+        let mut reply = Reply::parse(value)?;
+        Ok(match reply.status() {
+            "OK" => {
+                let scan = reply.number()?;
+                let mut fields = Vec::with_capacity(reply.left() / 2);
+                while reply.left() > 1 {
+                    let field = reply.bytes()?.unwrap_or_default();
+                    fields.push((field, reply.bytes()?.unwrap_or_default()));
+                }
+                Self::Step { scan, fields }
+            }
+            "MOVED" => Self::Moved,
+            "GONE" => Self::Gone,
+            "LOST" => Self::Lost,
+            _ => return Err(reply.unexpected()),
+        })
+    }
+}
+
+impl Walk {
+    /// Makes a page of what one step looked at: in byte order, from behind the last field given out, up to the limits.
+    pub fn page(
+        &self,
+        keys: &SessionKeys,
+        name: &SessionName,
+        scan: u64,
+        mut fields: Vec<(Vec<u8>, Vec<u8>)>,
+    ) -> Step {
+        fields.sort();
+        fields.dedup_by(|a, b| a.0 == b.0);
+        let code = (!self.ty.is_empty()).then(|| keys.record.type_code(&self.ty));
+        let wanted = |field: &[u8]| {
+            field > self.cursor.last.as_slice()
+                && !records::is_sentinel(field)
+                && code.is_none_or(|code| field.starts_with(code.as_bytes()))
+        };
+        let mut step = Step { records: Vec::new(), next: None, corrupt: 0 };
+        let (mut size, mut last) = (0, None);
+        for (field, envelope) in fields.into_iter().filter(|(field, _)| wanted(field)) {
+            let full = step.records.len() + step.corrupt as usize >= self.limit;
+            let Some(last) = last.as_ref().filter(|_| full || size >= MESSAGE_BYTES) else {
+                match records::open_listed(keys, name, &field, &envelope) {
+                    Some(mut record) => {
+                        if self.ids_only {
+                            record.value.clear();
+                        }
+                        size += record.value.len() + record.id.len() + 32;
+                        step.records.push(record);
+                    }
+                    None => step.corrupt += 1,
+                }
+                last = Some(field);
+                continue;
+            };
+            step.next = Some(Cursor { scan: self.cursor.scan, last: Vec::clone(last) });
+            return step;
+        }
+        step.next = (scan != 0).then_some(Cursor { scan, last: Vec::new() });
+        step
+    }
+}
