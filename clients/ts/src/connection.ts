@@ -2,11 +2,13 @@
 
 import {
   Client,
+  InterceptingCall,
   Metadata,
   connectivityState,
   credentials,
   type ChannelCredentials,
   type ClientDuplexStream,
+  type Interceptor,
   type MethodDefinition,
   type ServiceError,
 } from '@grpc/grpc-js'
@@ -75,6 +77,15 @@ export class Connection {
   metadata(): Metadata {
     return this.#metadata.clone()
   }
+
+  /** Adds the token to the calls of generated clients. */
+  readonly authorize: Interceptor = (options, next) =>
+    new InterceptingCall(next(options), {
+      start: (metadata, listener, start) => {
+        metadata.merge(this.#metadata)
+        start(metadata, listener)
+      },
+    })
 
   /** Opens a stream of raw messages. */
   stream(path: string): ClientDuplexStream<Buffer, Buffer> {

@@ -12,7 +12,7 @@ export interface Dependent {
   close(timeoutMs: number): Promise<void>
 }
 
-/** The generated clients, for what this package does not wrap. They share the connection; give your own deadlines and metadata. */
+/** The generated clients, for what this package does not wrap. They share the connection and its token; give your own deadlines. */
 export interface RawClients {
   session: SessionServiceClient
   admin: AdminServiceClient
@@ -52,7 +52,7 @@ export class Pannier implements AsyncDisposable {
   /** Generated clients on this connection. */
   get raw(): RawClients {
     if (this.#raw === undefined) {
-      const options = { channelOverride: this.#connection.client.getChannel() }
+      const options = { channelOverride: this.#connection.client.getChannel(), interceptors: [this.#connection.authorize] }
       const { target } = this.#connection
       // The channel has its own credentials: these are not used.
       const unused = credentials.createInsecure()
