@@ -231,8 +231,10 @@ async fn after_the_shutdown_nothing_runs_and_calls_end_at_once() {
     let link = TestLink::ready(config(valkey.url())).await;
     link.shutdown.cancel();
     link.closed().await;
+    let from = Instant::now();
     let error = link.append("list", "a", 30 * SECOND).await.unwrap_err();
     assert!(matches!(error, LinkError::Unreachable { outcome_unknown: false, .. }), "{error:?}");
+    assert!(from.elapsed() < allowed(SECOND / 10));
 }
 
 /// A certificate authority and a server certificate for `localhost` by name only.

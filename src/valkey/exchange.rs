@@ -105,6 +105,10 @@ impl Inner {
         self.closed.cancelled().await;
     }
 
+    pub fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
     pub fn set_phase(&self, phase: Phase) {
         let state = match &phase {
             Phase::Starting(why) => LinkState::Starting { why: why.clone() },
@@ -272,9 +276,7 @@ impl Inner {
                 Phase::StoreChanged => return Err(LinkError::StoreChanged),
                 _ => {}
             }
-            if self.closed.is_cancelled()
-                || !matches!(timeout_at(deadline, phase.changed()).await, Ok(Ok(())))
-            {
+            if self.is_closed() || !matches!(timeout_at(deadline, phase.changed()).await, Ok(Ok(()))) {
                 return Err(self.not_ready());
             }
         }
