@@ -75,7 +75,7 @@ async fn a_script_is_loaded_again_after_a_flush() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlives_a_killed_valkey_inside_its_deadline() {
-    let mut valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "always"));
+    let mut valkey = Valkey::start(ValkeyOptions::default());
     let link = TestLink::ready(config(valkey.url())).await;
     valkey.kill9();
     let call = link.append("list", "a", 20 * SECOND);
@@ -99,6 +99,26 @@ async fn without_valkey_a_call_ends_at_its_deadline_and_nothing_is_in_doubt() {
     let error = link.append("list", "a", Duration::from_millis(300)).await.unwrap_err();
     assert!(matches!(error, LinkError::Unreachable { outcome_unknown: false, .. }), "{error:?}");
     assert!(from.elapsed() < allowed(Duration::from_millis(300)));
+}
+
+#[tokio::test]
+async fn a_write_whose_connection_breaks_is_in_doubt_and_a_read_is_not() {
+    let mut valkey = Valkey::start(ValkeyOptions::default());
+    let link = TestLink::ready(config(valkey.url())).await;
+    valkey.sigstop();
+    let write = [append("list", "a")];
+    let read = [Op::Cmd(redis::cmd("LLEN").arg("list").take())];
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        valkey.kill9();
+    };
+    let (write, read, ()) = tokio::join!(
+        link.pipeline(Lane::Small, &write, soon()),
+        link.pipeline(Lane::Small, &read, soon()),
+        kill
+    );
+    assert!(matches!(write, Err(LinkError::Unreachable { outcome_unknown: true, .. })), "{write:?}");
+    assert!(matches!(read, Err(LinkError::Unreachable { outcome_unknown: false, .. })), "{read:?}");
 }
 
 #[tokio::test]
@@ -179,7 +199,7 @@ async fn full_memory_refuses_writes_and_serves_reads_even_over_a_reconnection() 
 #[tokio::test]
 async fn it_is_always_ready_soon_after_valkey_is() {
     let cycles = if std::env::var_os("PANNIER_SOAK").is_some() { 20 } else { 6 };
-    let mut valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "always"));
+    let mut valkey = Valkey::start(ValkeyOptions::default());
     let link = TestLink::ready(config(valkey.url())).await;
     for cycle in 1..=cycles {
         valkey.kill9();

@@ -12,11 +12,11 @@ use std::{
 
 use pannier::{
     crypto::Keyring,
-    valkey::{DurabilityLevel, Level, LinkConfig, LinkError, LinkState, Target, UrlTarget},
+    valkey::{DurabilityLevel, Level, LinkConfig, LinkError, LinkState, Target, UrlTarget, examine},
 };
 use support::{
     Valkey, ValkeyOptions,
-    link::{TestLink, allowed, config, keyring},
+    link::{KINDS, TestLink, allowed, config, keyring},
 };
 use tokio::time::Instant;
 
@@ -42,8 +42,8 @@ async fn an_empty_external_database_is_taken_into_use_only_when_asked() {
     let id = first.facts().store_id;
     assert_eq!(valkey.command::<String>(&["GET", "pannier:environment"]), format!("test {id}"));
     assert_eq!(
-        valkey.command::<f64>(&["ZSCORE", "pannier:test:idx:queue:{63}", &format!("store:{id}")]),
-        -2.0
+        valkey.command::<String>(&["ZSCORE", "pannier:test:idx:queue:{63}", &format!("store:{id}")]),
+        "-2"
     );
     drop(first);
     let second = TestLink::with_keyring(without_init(&valkey), keyring.clone());
@@ -235,6 +235,32 @@ async fn what_the_acl_hides_is_unknown_and_no_failure() {
         ..user("no-info", &["-config", "-info", "-role"])
     };
     assert_eq!(TestLink::ready(asserted).await.durability(), DurabilityLevel::Fsync);
+}
+
+#[tokio::test]
+async fn a_database_can_be_examined_without_being_taken_into_use() {
+    let valkey = Valkey::start(ValkeyOptions::default().set("maxmemory-policy", "allkeys-lru"));
+    let keyring = keyring();
+    let look = || async {
+        let report = examine(&without_init(&valkey), &keyring, KINDS).await.unwrap();
+        let level = |check| report.findings.iter().find(|finding| finding.check == check).unwrap().level;
+        (level("eviction"), level("database"), report)
+    };
+    let (eviction, database, _) = look().await;
+    assert_eq!((eviction, database), (Level::Fail, Level::Fail));
+    assert_eq!(valkey.command::<i64>(&["DBSIZE"]), 0, "examining wrote something");
+    let _: () = valkey.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    let link = TestLink::with_keyring(config(valkey.url()), keyring.clone());
+    link.wait_ready(10 * SECOND).await;
+    let (eviction, database, report) = look().await;
+    assert_eq!((eviction, database), (Level::Ok, Level::Ok), "{report:?}");
+    assert_eq!(report.facts.store_id, link.facts().store_id);
+    let other = support::link::keyring();
+    let report = examine(&without_init(&valkey), &other, KINDS).await.unwrap();
+    let failure = report.failures().next().unwrap();
+    assert!(failure.check == "keyring" && failure.found.contains("index_key"), "{failure}");
+    let valkey = Valkey::stopped(ValkeyOptions::default());
+    assert!(examine(&without_init(&valkey), &other, KINDS).await.is_err());
 }
 
 fn level(link: &TestLink, check: &str) -> Level {

@@ -167,7 +167,7 @@ impl Link {
                 }
                 Err(LinkError::Unreachable { outcome_unknown, why }) => {
                     in_doubt |= outcome_unknown;
-                    if Instant::now() < deadline {
+                    if Instant::now() < deadline && !self.inner.is_closed() {
                         continue;
                     }
                     return Err(LinkError::Unreachable { outcome_unknown: in_doubt, why });

@@ -3,6 +3,7 @@
 
 mod embedded;
 mod error;
+mod examine;
 mod exchange;
 mod keys;
 mod lanes;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, stop_orphan};
 pub use error::{LinkError, ServerError};
+pub use examine::examine;
 pub use keys::{BUCKETS, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};

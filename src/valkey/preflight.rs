@@ -27,7 +27,8 @@ pub enum DurabilityLevel {
     /// Nothing that ends the server.
     #[default]
     Memory,
-    /// A crash of Valkey, not of its host.
+    /// An orderly end of Valkey. Of a crash of Valkey, all but what came while the last fsync was still under way: then
+    /// the server keeps its AOF in memory for up to two seconds.
     Aof,
     /// A crash of the host: the reply comes after the fsync.
     Fsync,
@@ -264,7 +265,7 @@ async fn persistence(
             Level::Unknown,
             "persistence",
             "unknown: CONFIG and INFO are forbidden",
-            "make sure that appendonly is on, and say so with --assume-durability",
+            "make sure that appendonly is on, and say so with --durability",
         ),
         (None, ..) => report.add(Level::Ok, "persistence", "unknown; asserted by flag", ""),
         (Some(true), fsync, _) => {

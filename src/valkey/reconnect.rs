@@ -29,7 +29,7 @@ const PROBE_WITHIN: Duration = Duration::from_millis(2500);
 /// The same on the bulk lane, where a large transfer may be in the way.
 const PROBE_BULK_WITHIN: Duration = Duration::from_secs(15);
 /// What the checks on a new connection may take.
-const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(10);
 /// Index buckets looked at with each sign of life; all are within a minute.
 const BUCKETS_A_PROBE: u8 = 4;
 const BACKOFF_FIRST: Duration = Duration::from_millis(20);
@@ -200,7 +200,7 @@ async fn bootstrap(
     let store = inner.store(&connection);
     let accepted = async {
         let id = store.accept(&rule).await?;
-        store.check_keys(&inner.keyring.current()).await?;
+        store.check_keys(&inner.keyring.current(), true).await?;
         Ok(id)
     };
     match accepted.await {

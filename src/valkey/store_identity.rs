@@ -153,8 +153,14 @@ impl Store<'_> {
         Ok(())
     }
 
-    /// Checks that each key of the keyring, and its index key, are those that this database knows under their ids.
-    pub async fn check_keys(&self, keyring: &Keyring) -> Result<(), Refusal> {
+    /// The id of the database that is there, if it is of our environment. Writes nothing.
+    pub async fn found(&self) -> Result<Option<String>, Refusal> {
+        Ok(self.owner().await?.filter(|owner| owner.env == self.names.env()).map(|owner| owner.store_id))
+    }
+
+    /// Checks that each key of the keyring, and its index key, are those that this database knows under their ids. What
+    /// it does not know yet is written if `learn` says so.
+    pub async fn check_keys(&self, keyring: &Keyring, learn: bool) -> Result<(), Refusal> {
         // A keyed hash of a constant: with another index key nothing stored would be found, which must not look like
         // "no session".
         let index = keyring.owner_tag("meta", "index", "").to_string();
@@ -164,7 +170,7 @@ impl Store<'_> {
             .filter_map(|(id, state)| (state != KeyState::Disabled).then_some(id))
             .collect();
         let mut known = self.canaries(&ids).await?;
-        if known.contains(&Value::Nil) {
+        if learn && known.contains(&Value::Nil) {
             // Only what is missing is written: with its memory full the server would refuse to be asked to.
             let meta = self.names.meta();
             let mut pipeline = Pipeline::new();
@@ -179,14 +185,15 @@ impl Store<'_> {
             known = self.canaries(&ids).await?;
         }
         let mut read_back = known.into_iter();
-        if read_back.next().as_ref().and_then(text).as_deref() != Some(&index) {
+        let found = read_back.next().unwrap_or_default();
+        if (learn || found != Value::Nil) && text(&found).as_deref() != Some(&index) {
             return Err(Refusal::Human(
                 "the keyring's index_key is not the one this database was written with: restore keyring.toml from its \
                  backup"
                     .into(),
             ));
         }
-        for (id, canary) in ids.iter().zip(read_back) {
+        for (id, canary) in ids.iter().zip(read_back).filter(|(_, canary)| learn || *canary != Value::Nil) {
             let Value::BulkString(canary) = canary else {
                 return Err(Refusal::Changed("a canary is gone".into()));
             };
