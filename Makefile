@@ -1,4 +1,45 @@
-.PHONY: test
-# Runs every test. Ends in a summary and fails on any failure.
-test:
-	cargo test --locked
+# The commands of this project. `make` alone lists them.
+
+CLIENT := clients/ts
+PEERS := tests/baileys
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test test-quick bench clients lint docs soak
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+run: ## build, find or install a Valkey, and serve (ARGS="--socket …")
+	cargo build --locked --release
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" exec $(TARGET)/release/pannier serve $(ARGS)
+
+demo: clients $(PEERS)/node_modules ## a real Baileys bot while the sidecar is killed, and one whose store is set back
+	cargo build --locked --release
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" npm --prefix $(PEERS) run --silent demo
+
+test: ## everything, ends in a summary
+	scripts/test all
+
+test-quick: ## what needs no waiting, in three minutes
+	scripts/test quick
+
+soak: ## the long drills at full count
+	PANNIER_SOAK=1 scripts/test all
+
+bench: clients $(PEERS)/node_modules ## replay traces/ through Pannier and what it replaces
+	cargo build --locked --release
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" npm --prefix $(PEERS) run bench -- $(ARGS)
+
+clients: $(CLIENT)/node_modules ## build the client packages
+	npm --prefix $(CLIENT) run --silent build
+
+lint: $(CLIENT)/node_modules $(PEERS)/node_modules ## formats, clippy, licences, protos, TypeScript
+	scripts/lint
+
+docs: ## write docs/configuration.md from the table in the code
+	PANNIER_UPDATE_DOCS=1 cargo test --locked --test config the_reference_is_current
+
+$(CLIENT)/node_modules $(PEERS)/node_modules: %/node_modules: %/package-lock.json
+	npm --prefix $* ci --no-fund --no-audit --prefer-offline
+	touch $@
