@@ -58,7 +58,9 @@ export class Bot {
 
   /** Waits for the next time that the connection is open. */
   async opened(wait?: { timeoutMs?: number }): Promise<void> {
-    await this.#ready.next(wait)
+    await this.#ready.next(wait).catch((error: Error) => {
+      throw new Error(`${error.message}; paired ${this.pairings} times, closed with [${this.closes.join(', ')}]`)
+    })
   }
 
   get socket(): WASocket {
@@ -79,8 +81,11 @@ export class Bot {
 
   async #connect(): Promise<void> {
     const { name = 'bot', version = '7.0.0-rc14', url, openAuthState } = this.options
-    this.#store = await openAuthState(name)
-    const { state, saveCreds } = this.#store
+    if (this.#stopped) return
+    const store = await openAuthState(name)
+    if (this.#stopped) return store.close?.()
+    this.#store = store
+    const { state, saveCreds } = store
     const socket = baileys(version).makeWASocket({ auth: state, logger, waWebSocketUrl: url, retryRequestDelayMs: 1 })
     this.#socket = socket
     socket.ev.on('creds.update', () => {

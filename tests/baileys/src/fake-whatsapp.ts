@@ -62,8 +62,16 @@ export interface FakeWhatsApp extends AsyncDisposable {
 
 const OWNER = '15559990000'
 
-export async function startFakeWhatsApp(): Promise<FakeWhatsApp> {
-  const server = new Server()
+export interface FakeWhatsAppOptions {
+  /**
+   * How long a message or receipt travels to a bot. Baileys hands a message to the network before it has stored that it
+   * did, so an answer that comes within that moment does not decrypt. Real ones take longer; 0 provokes it.
+   */
+  latencyMs?: number
+}
+
+export async function startFakeWhatsApp({ latencyMs = 50 }: FakeWhatsAppOptions = {}): Promise<FakeWhatsApp> {
+  const server = new Server(latencyMs)
   await server.listen()
   trustAuthority(server.authority)
   return server
@@ -84,6 +92,8 @@ class Server implements FakeWhatsApp {
   readonly #pairings = new Map<Link, Pairing>()
   readonly #linked = new Set<Companion>()
   readonly #bots = new Map<Link, Companion>()
+
+  constructor(private readonly latencyMs: number) {}
 
   get url(): string {
     return `ws://127.0.0.1:${(this.#sockets.address() as AddressInfo).port}/ws/chat`
@@ -174,7 +184,7 @@ class Server implements FakeWhatsApp {
 
   #opened(link: Link, payload: proto.ClientPayload, clientKey: Buffer): void {
     if (!payload.username) {
-      const pairing = new Pairing(link, payload, clientKey)
+      const pairing = new Pairing(link, payload, clientKey, this.latencyMs)
       this.#pairings.set(link, pairing)
       pairing.offer()
       return

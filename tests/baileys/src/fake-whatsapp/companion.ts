@@ -27,6 +27,7 @@ export class Companion implements Device {
     readonly account: Account,
     readonly id: number,
     readonly keys: CompanionIdentity,
+    private readonly latencyMs: number,
   ) {
     this.signedPreKey = keys.signedPreKey
   }
@@ -44,10 +45,12 @@ export class Companion implements Device {
     }
   }
 
-  /** Sends a stanza that the bot must confirm, now or at its next login. */
+  /** Sends a stanza that the bot must confirm, as soon as it has travelled here or at the bot's next login. */
   deliver(stanza: BinaryNode): void {
-    this.#unconfirmed.set(String(stanza.attrs['id']), stanza)
-    if (this.active) this.link?.send(stanza)
+    setTimeout(() => {
+      this.#unconfirmed.set(String(stanza.attrs['id']), stanza)
+      if (this.active) this.link?.send(stanza)
+    }, this.latencyMs)
   }
 
   confirm(id: string | undefined): void {

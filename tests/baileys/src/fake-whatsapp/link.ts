@@ -4,6 +4,12 @@ import { type BinaryNode, decodeBinaryNode, encodeBinaryNode, type KeyPair, NOIS
 import type { WebSocket } from 'ws'
 import { Responder, type Transport } from './noise.js'
 
+/**
+ * How long the server waits after the handshake before it speaks. 6.7.24 derives its transport keys on another thread once
+ * it has sent its last handshake message, and takes a frame that comes before for garbage; no real server is that near.
+ */
+const DISTANCE_MS = 50
+
 export interface LinkEvents {
   /** The handshake is done; `clientKey` is the bot's static Noise key. */
   opened(link: Link, payload: proto.ClientPayload, clientKey: Buffer): Promise<void> | void
@@ -104,6 +110,7 @@ export class Link {
     } else if (clientFinish?.static && clientFinish.payload) {
       const { clientKey, payload, transport } = this.#responder.finish(clientFinish.static, clientFinish.payload)
       this.#transport = transport
+      await new Promise(resolve => setTimeout(resolve, DISTANCE_MS))
       await this.events.opened(this, proto.ClientPayload.decode(payload), clientKey)
     } else {
       throw new Error('a handshake message holds neither hello nor finish')

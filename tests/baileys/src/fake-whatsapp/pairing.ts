@@ -49,6 +49,7 @@ export class Pairing {
     private readonly link: Link,
     payload: proto.ClientPayload,
     noiseKey: Buffer,
+    private readonly latencyMs: number,
   ) {
     const { eRegid, eIdent, eSkeyId, eSkeyVal, eSkeySig } = payload.devicePairingData ?? {}
     if (!eRegid || !eIdent || !eSkeyId || !eSkeyVal || !eSkeySig) throw new Error('the bot registered without its keys')
@@ -79,7 +80,7 @@ export class Pairing {
     const { account } = phone
     const deviceId = Math.max(...account.devices.keys()) + 1
     const accountKey = phone.auth.creds.signedIdentityKey
-    this.#companion = new Companion(account, deviceId, this.#keys)
+    this.#companion = new Companion(account, deviceId, this.#keys, this.latencyMs)
     this.#details = proto.ADVDeviceIdentity.encode({
       rawId: this.#keys.registrationId,
       timestamp: Math.floor(Date.now() / 1000),

@@ -133,13 +133,14 @@ export class Phone implements Device {
       const sent = this.#sent.get(id)
       if (!sent) return undefined
       const session = extractE2ESessionFromRetryReceipt(receipt)
-      if (session) await this.#signal.injectE2ESession({ jid: to.jid, session })
+      if (session) await this.#signal.injectE2ESession({ jid: this.#alias(to.jid), session })
       const message = sent.group ? { ...sent.message, senderKeyDistributionMessage: await this.#senderKey(sent.group) } : sent.message
       return { id, group: sent.group, retry, sealed: [await this.#sealFor(to, message)] }
     })
   }
 
-  async #open(from: string, part: Sealed, group?: string): Promise<proto.IMessage> {
+  async #open(bot: string, part: Sealed, group?: string): Promise<proto.IMessage> {
+    const from = this.#alias(bot)
     const padded = part.type === 'skmsg'
       ? await this.#signal.decryptGroupMessage({ group: group ?? '', authorJid: from, msg: part.ciphertext })
       : await this.#signal.decryptMessage({ jid: from, type: part.type as 'pkmsg' | 'msg', ciphertext: part.ciphertext })
@@ -150,10 +151,11 @@ export class Phone implements Device {
   }
 
   async #sealFor(to: Recipient, message: proto.IMessage): Promise<Sealed> {
-    if (!(await this.#signal.validateSession(to.jid)).exists) {
+    const jid = this.#alias(to.jid)
+    if (!(await this.#signal.validateSession(jid)).exists) {
       const bundle = await to.takeBundle()
       await this.#signal.injectE2ESession({
-        jid: to.jid,
+        jid,
         session: {
           registrationId: bundle.registrationId,
           identityKey: generateSignalPubKey(bundle.identity),
@@ -166,7 +168,7 @@ export class Phone implements Device {
         },
       })
     }
-    return this.#signal.encryptMessage({ jid: to.jid, data: encodeWAMessage(message) })
+    return this.#signal.encryptMessage({ jid, data: encodeWAMessage(message) })
   }
 
   /** The group's sender key, for a device that has not been given it yet. */
@@ -189,6 +191,14 @@ export class Phone implements Device {
       axolotlSenderKeyDistributionMessage:
         await this.#signal.getSenderKeyDistributionMessage({ group: group.jid, meId: this.account.pn() }),
     }
+  }
+
+  /**
+   * What this device calls a bot in its own store: a name that no other device in this process uses. libsignal queues work
+   * by address for the whole process and runs what waits in the transaction of who came first, where it is lost.
+   */
+  #alias(bot: string): string {
+    return bot.replace(/[:@]/, `-${this.account.phoneNumber}$&`)
   }
 
   /** A device does one thing at a time, so what it sends leaves in the order in which it was encrypted. */
