@@ -12,11 +12,16 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// Where a walk stands: Valkey's scan cursor, and the last field of that step which was given out.
+/// Bytes of a field: a type code of up to 9, and a name of 16.
+const FIELD_MAX: usize = 25;
+
+/// Where a walk stands: Valkey's scan cursor; and when a step did not fit in a page, the last field of it that was given out
+/// and where the step had ended.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Cursor {
     pub scan: u64,
-    pub last: Vec<u8>,
+    last: Vec<u8>,
+    end: u64,
 }
 
 impl Cursor {
@@ -27,16 +32,23 @@ impl Cursor {
         }
         let malformed = || Error::bad_field("cursor", "is none that this call has given");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| malformed())?;
-        let (scan, last) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
-        if last.len() > 25 {
+        let (scan, rest) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
+        let scan = u64::from_be_bytes(*scan);
+        if rest.is_empty() {
+            return Ok(Self { scan, ..Self::default() });
+        }
+        let (end, last) = rest.split_first_chunk::<8>().ok_or_else(malformed)?;
+        if !(1..=FIELD_MAX).contains(&last.len()) {
             return Err(malformed());
         }
-        Ok(Self { scan: u64::from_be_bytes(*scan), last: last.to_vec() })
+        Ok(Self { scan, last: last.to_vec(), end: u64::from_be_bytes(*end) })
     }
 
     /// For the client to send back.
     pub fn encode(&self) -> String {
-        URL_SAFE_NO_PAD.encode([&self.scan.to_be_bytes(), self.last.as_slice()].concat())
+        let end = self.end.to_be_bytes();
+        let end = if self.last.is_empty() { &[][..] } else { &end[..] };
+        URL_SAFE_NO_PAD.encode([&self.scan.to_be_bytes(), end, &self.last].concat())
     }
 }
 
@@ -59,8 +71,14 @@ pub struct Step {
 
 /// What the list script answered.
 pub enum Listed {
-    Step { scan: u64, fields: Vec<(Vec<u8>, Vec<u8>)> },
-    Moved,
+    Step {
+        scan: u64,
+        fields: Vec<(Vec<u8>, Vec<u8>)>,
+    },
+    /// Another incarnation is live, or none.
+    Moved {
+        deleted: bool,
+    },
     Gone,
     Lost,
 }
@@ -79,7 +97,7 @@ impl Listed {
                 }
                 Self::Step { scan, fields }
             }
-            "MOVED" => Self::Moved,
+            "MOVED" => Self::Moved { deleted: reply.number()? == 0 },
             "GONE" => Self::Gone,
             "LOST" => Self::Lost,
             _ => return Err(reply.unexpected()),
@@ -99,8 +117,11 @@ impl Walk {
         fields.sort();
         fields.dedup_by(|a, b| a.0 == b.0);
         let code = (!self.ty.is_empty()).then(|| keys.record.type_code(&self.ty));
+        // A step that ends elsewhere than the first time looked at other fields: what of it was given out is not known, and
+        // comes again.
+        let last_given = if scan == self.cursor.end { self.cursor.last.as_slice() } else { &[] };
         let wanted = |field: &[u8]| {
-            field > self.cursor.last.as_slice()
+            field > last_given
                 && !records::is_sentinel(field)
                 && code.is_none_or(|code| field.starts_with(code.as_bytes()))
         };
@@ -122,10 +143,10 @@ impl Walk {
                 last = Some(field);
                 continue;
             };
-            step.next = Some(Cursor { scan: self.cursor.scan, last: Vec::clone(last) });
+            step.next = Some(Cursor { scan: self.cursor.scan, last: Vec::clone(last), end: scan });
             return step;
         }
-        step.next = (scan != 0).then_some(Cursor { scan, last: Vec::new() });
+        step.next = (scan != 0).then_some(Cursor { scan, ..Cursor::default() });
         step
     }
 }
