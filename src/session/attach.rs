@@ -185,7 +185,8 @@ impl Stream {
         let queued = self.queue.iter().map(|item| item.deadline);
         let gathering = self.intake.deadline();
         let mut at = flying.chain(queued).chain(gathering).min().unwrap_or(self.lease.renew_at);
-        if !self.queue.is_empty() && self.flying.is_empty() {
+        let renews = || self.queue.iter().any(|item| matches!(item.work, Work::Renew));
+        if !self.queue.is_empty() && self.flying.is_empty() && (self.outbox.has_room() || renews()) {
             at = at.min(self.not_before);
         }
         at.min(self.lease.renew_at)
@@ -246,7 +247,7 @@ impl Stream {
         if draining_now {
             return self.outbox.error(seq, &draining());
         }
-        let item = match self.intake.take(&self.sessions, &mut self.lease, request) {
+        let item = match self.intake.take(&self.sessions, &self.lease, request) {
             Ok(Some(item)) => item,
             Ok(None) => return,
             Err(error) => return self.outbox.error(seq, &error),
@@ -265,15 +266,16 @@ impl Stream {
         self.queue.push_back(item);
     }
 
-    /// Sends what waits, up to the next item that must go alone.
+    /// Sends what waits, as far as it may share a write. To a client that does not read, only the lease is kept.
     fn depart(&mut self) -> Option<InFlight> {
-        let alone = self.queue.front()?.work.is_alone();
-        let count = if alone {
-            1
+        let mut items: Vec<Item> = if self.outbox.has_room() {
+            let count = batch::sharing(&self.queue, self.lease.largest);
+            self.queue.drain(..count).collect()
         } else {
-            self.queue.iter().position(|item| item.work.is_alone()).unwrap_or(self.queue.len())
+            let renew = self.queue.iter().position(|item| matches!(item.work, Work::Renew))?;
+            self.queue.remove(renew).into_iter().collect()
         };
-        let mut items: Vec<Item> = self.queue.drain(..count).collect();
+        let alone = items.first()?.work.is_alone();
         for item in &mut items {
             item.sent = true;
         }
@@ -294,7 +296,10 @@ impl Stream {
 
     async fn arrive(&mut self, batch: Batch) {
         let flying = std::mem::take(&mut self.flying);
-        let Batch { items, done, started } = batch;
+        let Batch { items, done, started, attributes } = batch;
+        if let Some(attributes) = attributes {
+            self.lease.attributes_read(attributes);
+        }
         let done = match done {
             Ok(done) => done,
             Err(error) => return self.resend_or_fail(items, &flying, &error.into()),

@@ -3,12 +3,13 @@
 //! A stream has one batch in flight, so its requests apply in the order sent whatever happens to a single one: when one
 //! must be sent again, everything behind it is sent again too.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use redis::Value;
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
+    attributes::Attributes,
     commit::{Commit, Outcome, Terms},
     head::Head,
     keys::SessionKeys,
@@ -26,6 +27,12 @@ use crate::{
 
 /// From this size on, sealing and opening leave the thread that serves the streams.
 const BIG: usize = 256 * 1024;
+/// About how many bytes one write may carry or ask for.
+const BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// Records that one write may ask for, whatever their size.
+const BATCH_IDS: usize = 256;
+/// Steps of walks in one write.
+const BATCH_LISTS: usize = 4;
 
 /// One request of a stream.
 pub struct Item {
@@ -36,6 +43,7 @@ pub struct Item {
     /// Sent at least once: a write may have happened.
     pub sent: bool,
     /// Memory it holds until it is done.
+    #[expect(dead_code, reason = "held, not read")]
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -59,6 +67,30 @@ impl Work {
     pub fn is_alone(&self) -> bool {
         matches!(self, Self::Clear { .. } | Self::Close)
     }
+}
+
+/// How many items from the front may share one write, when the session's records are up to `largest` bytes. The commits of
+/// one write are by one writer: its op_seqs keep a commit from passing one in front of it that must be sealed again.
+pub fn sharing(queue: &VecDeque<Item>, largest: usize) -> usize {
+    let ids_max = (BATCH_BYTES / largest.max(1)).clamp(4, BATCH_IDS);
+    let (mut ids, mut lists, mut bytes, mut writer) = (0, 0, 0, None);
+    let fits = |(at, item): &(usize, &Item)| {
+        match &item.work {
+            Work::Get(named) => ids += named.len(),
+            Work::List(_) => lists += 1,
+            Work::Commit(commit, _) => {
+                bytes += commit.size();
+                if *writer.get_or_insert(commit.writer) != commit.writer {
+                    return false;
+                }
+            }
+            Work::Renew => {}
+            Work::Clear { .. } | Work::Close => return *at == 0,
+        }
+        *at == 0 || (ids <= ids_max && lists <= BATCH_LISTS && bytes <= BATCH_BYTES)
+    };
+    let count = queue.iter().enumerate().take_while(fits).count();
+    if queue.front().is_some_and(|item| item.work.is_alone()) { 1 } else { count }
 }
 
 /// What came of an item.
@@ -103,6 +135,9 @@ pub struct Sender {
     pub lease_ttl: std::time::Duration,
     pub base: u64,
     pub acknowledged: u64,
+    pub attributes: Attributes,
+    /// They must be read again before they are written.
+    pub attributes_stale: bool,
     pub head: Arc<Head>,
 }
 
@@ -111,6 +146,8 @@ pub struct Batch {
     pub items: Vec<Item>,
     pub done: Result<Vec<Done>, LinkError>,
     pub started: Instant,
+    /// The attributes, where they were read again.
+    pub attributes: Option<Attributes>,
 }
 
 impl Sender {
@@ -119,15 +156,20 @@ impl Sender {
         let started = Instant::now();
         let deadline = items.iter().map(|item| item.deadline).max().unwrap_or(started);
         let size: usize = items.iter().map(|item| item.work.size()).sum();
+        let attributes = match self.read_attributes(&items, deadline).await {
+            Ok(attributes) => attributes,
+            Err(error) => return Batch { items, done: Err(error), started, attributes: None },
+        };
         let sender = Arc::clone(&self);
+        let before = attributes.clone().unwrap_or_else(|| self.attributes.clone());
         let (items, ops) = off_thread(size >= BIG, move || {
-            let ops = sender.ops(&items);
+            let ops = sender.ops(&items, before);
             (items, ops)
         })
         .await;
         let replies = match self.store.link.pipeline(Lane::Small, &ops, deadline).await {
             Ok(replies) => replies,
-            Err(error) => return Batch { items, done: Err(error), started },
+            Err(error) => return Batch { items, done: Err(error), started, attributes },
         };
         drop(ops);
         let size: usize = replies.iter().map(reply_size).sum();
@@ -144,10 +186,25 @@ impl Sender {
             (items, done)
         })
         .await;
-        Batch { items, done: Ok(done), started }
+        Batch { items, done: Ok(done), started, attributes }
     }
 
-    fn ops(&self, items: &[Item]) -> Vec<Op<'static>> {
+    /// The attributes as they stand, if somebody else may have written them and they are about to be written.
+    async fn read_attributes(
+        &self,
+        items: &[Item],
+        deadline: Instant,
+    ) -> Result<Option<Attributes>, LinkError> {
+        let written =
+            |item: &Item| matches!(&item.work, Work::Commit(commit, _) if commit.attributes.is_some());
+        if !self.attributes_stale || !items.iter().any(written) {
+            return Ok(None);
+        }
+        self.store.attributes(&self.name, &self.keys, deadline).await.map(Some)
+    }
+
+    /// Each commit is made for the state after those in front of it: when one of them is refused, so is this one.
+    fn ops(&self, items: &[Item], mut attributes: Attributes) -> Vec<Op<'static>> {
         let mut base = self.base;
         items
             .iter()
@@ -164,7 +221,11 @@ impl Sender {
                         acknowledged: self.acknowledged,
                     };
                     base += 1;
-                    commit.op(&self.store.link, &self.name, &self.keys, &terms)
+                    let merged = commit.attributes.clone().map(|newer| {
+                        attributes.merge(newer);
+                        &attributes
+                    });
+                    commit.op(&self.store.link, &self.name, &self.keys, &terms, merged)
                 }
                 Work::Renew | Work::Clear { .. } | Work::Close => {
                     self.store.renew_op(&self.name, self.keys.incarnation, self.fence, self.lease_ttl)
@@ -192,7 +253,7 @@ impl Sender {
                 Listed::Step { scan, fields } => {
                     Done::Listed(walk.page(&self.keys, &self.name, scan, fields))
                 }
-                Listed::Moved => Done::Astray(Astray::Fenced { deleted: false }),
+                Listed::Moved { deleted } => Done::Astray(Astray::Fenced { deleted }),
                 Listed::Gone => Done::Astray(Astray::Gone),
                 Listed::Lost => Done::Astray(Astray::Lost),
             }),
@@ -223,7 +284,7 @@ impl Sender {
                 Done::Got(revision, open_all(&self.keys, &self.name, ids, &values)?)
             }
             Snapshot::TooLarge => Done::Failed(super::store::get_too_large()),
-            Snapshot::Moved => Done::Astray(Astray::Fenced { deleted: false }),
+            Snapshot::Moved { deleted } => Done::Astray(Astray::Fenced { deleted }),
             Snapshot::Gone => Done::Astray(Astray::Gone),
             Snapshot::Lost => Done::Astray(Astray::Lost),
         })

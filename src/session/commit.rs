@@ -30,7 +30,7 @@ pub struct Commit {
     pub expected_revision: Option<u64>,
     /// The incarnation that is meant; `None`: the one at hand.
     pub incarnation: Option<u64>,
-    /// What replaces the stored attributes.
+    /// What is new of the attributes.
     pub attributes: Option<Attributes>,
 }
 
@@ -41,8 +41,16 @@ impl Commit {
         puts + self.deletes.iter().map(|(ty, id)| ty.len() + id.len()).sum::<usize>()
     }
 
-    /// The script call that applies it on top of `base`, sealing each record for `base` + 1.
-    pub fn op(&self, link: &Link, name: &SessionName, keys: &SessionKeys, terms: &Terms) -> Op<'static> {
+    /// The script call that applies it on top of `base`, sealing each record for `base` + 1. `attributes` replace the stored
+    /// ones.
+    pub fn op(
+        &self,
+        link: &Link,
+        name: &SessionName,
+        keys: &SessionKeys,
+        terms: &Terms,
+        attributes: Option<&Attributes>,
+    ) -> Op<'static> {
         let mut tail = Vec::with_capacity(self.puts.len() * 2 + self.deletes.len());
         let mut conditions = Vec::new();
         let mut type_names = BTreeMap::new();
@@ -63,9 +71,7 @@ impl Commit {
         for (ty, id) in &self.deletes {
             tail.push(keys.record.field(ty, id).as_bytes().to_vec());
         }
-        let attributes = self
-            .attributes
-            .as_ref()
+        let attributes = attributes
             .map_or_else(Vec::new, |attributes| keys.seal_part(name, ATTRIBUTES_PART, &attributes.encode()));
         let mut args = vec![
             decimal(self.incarnation.unwrap_or(keys.incarnation)),

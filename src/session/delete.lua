@@ -1,7 +1,7 @@
 -- Soft delete by anybody: the live incarnation becomes an archive, under a new fence and no lease.
 -- KEYS: head, records, records of the archive that must go (or records again)
 -- ARGV: incarnation, proposed fence (µs), archives read before, archive that must go ('' = none), time to keep (ms)
--- Reply: OK purge_at deleted_at | AGAIN | GONE
+-- Reply: OK | AGAIN | GONE
 local h = redis.call('HMGET', head, 'f', 'i', 't', 'al', 'r')
 redis.call('EXISTS', KEYS[2], KEYS[3])
 if not h[1] then return {'GONE'} end
@@ -15,4 +15,4 @@ if ARGV[4] ~= '' then
 end
 local fence = int(math.max(tonumber(h[1]) + 1, tonumber(ARGV[2])))
 redis.call('HSET', head, 'f', fence, 's', fence, 'i', '0', 'o', '', 'on', '', 'x', '0', 't', int(now), 'al', table.concat(list, ','))
-return {'OK', int(now + tonumber(ARGV[5])), int(now)}
+return {'OK'}

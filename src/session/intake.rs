@@ -71,7 +71,7 @@ impl Intake {
     pub fn take(
         &mut self,
         sessions: &Sessions,
-        lease: &mut Lease,
+        lease: &Lease,
         request: v1::AttachRequest,
     ) -> Result<Option<Item>> {
         let v1::AttachRequest { seq, timeout_ms, op } = request;
@@ -118,19 +118,23 @@ impl Intake {
     fn commit(
         &mut self,
         sessions: &Sessions,
-        lease: &mut Lease,
+        lease: &Lease,
         seq: u32,
         timeout_ms: u32,
         commit: v1::Commit,
     ) -> Result<Option<Item>> {
-        if self.refused.is_some_and(|refused| refused == seq) {
+        let more = commit.more;
+        if self.refused == Some(seq) {
+            self.refused.take_if(|_| !more);
             return Ok(None);
         }
-        let more = commit.more;
         let joined = self.join(sessions, lease, seq, timeout_ms, commit);
         if joined.is_err() {
-            self.gathering = None;
-            self.refused = more.then_some(seq);
+            // One that comes between the parts of another does not cost that one.
+            self.gathering.take_if(|one| one.seq == seq);
+            if more {
+                self.refused = Some(seq);
+            }
         }
         joined
     }
@@ -138,7 +142,7 @@ impl Intake {
     fn join(
         &mut self,
         sessions: &Sessions,
-        lease: &mut Lease,
+        lease: &Lease,
         seq: u32,
         timeout_ms: u32,
         commit: v1::Commit,
@@ -179,8 +183,7 @@ impl Intake {
             self.gathering = Some(gathering);
             return Ok(None);
         }
-        let (mut commit, permit) = gathering.parts.finish("commit", gathering.heading)?;
-        commit.attributes = commit.attributes.map(|newer| lease.merge_attributes(newer));
+        let (commit, permit) = gathering.parts.finish("commit", gathering.heading)?;
         let deadline = Instant::now() + gathering.timeout;
         let work = Work::Commit(Box::new(commit), gathering.durability);
         Ok(Some(Item { seq, deadline, work, sent: false, permit }))

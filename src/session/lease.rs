@@ -11,7 +11,7 @@ use super::{
     batch::{Again, Astray, Batch, Done, Item, Sender, Work},
     commit::{self, Outcome},
     convert,
-    head::Head,
+    head::{Head, Incarnation},
     hints::Hint,
     keys::SessionKeys,
     lifecycle::{ClearTerms, Cleared},
@@ -35,6 +35,8 @@ pub struct Lease {
     pub renew_at: Instant,
     /// Somebody else has changed records; the next renewal tells by how much.
     pub records_changed: bool,
+    /// Bytes of the largest record known of: how much one write may ask for follows from it.
+    pub largest: usize,
     owner: String,
     keys: Arc<SessionKeys>,
     fence: u64,
@@ -44,6 +46,8 @@ pub struct Lease {
     acknowledged: u64,
     acknowledged_ops: HashMap<[u8; 8], u64>,
     attributes: Attributes,
+    /// Somebody else has written, perhaps attributes too.
+    attributes_stale: bool,
     head: Arc<Head>,
     deleted: bool,
 }
@@ -72,6 +76,7 @@ impl Lease {
             writer: terms.writer,
             renew_at: Instant::now() + terms.lease_ttl / 3,
             records_changed: false,
+            largest: mean(live),
             owner: terms.owner,
             keys: opened.keys,
             fence: opened.fence,
@@ -79,6 +84,7 @@ impl Lease {
             acknowledged: terms.min_revision.max(resumed),
             acknowledged_ops: HashMap::new(),
             attributes,
+            attributes_stale: false,
             head: Arc::new(Head { writers: Vec::new(), ..opened.head }),
             deleted: false,
             name,
@@ -95,12 +101,14 @@ impl Lease {
             lease_ttl: self.ttl,
             base: self.base,
             acknowledged: self.acknowledged,
+            attributes: self.attributes.clone(),
+            attributes_stale: self.attributes_stale,
             head: Arc::clone(&self.head),
         }
     }
 
-    /// Attributes as they stand after `newer`; a falling pre-key counter is reported.
-    pub fn merge_attributes(&mut self, newer: Attributes) -> Attributes {
+    /// Attributes as they stand after a commit; a falling pre-key counter is reported.
+    fn merge_attributes(&mut self, newer: Attributes) {
         if let (Some(before), Some(after)) = (self.attributes.next_pre_key_id, newer.next_pre_key_id)
             && after < before
         {
@@ -108,7 +116,16 @@ impl Lease {
             metrics::counter!("pannier_session_pre_key_id_fell_total").increment(1);
         }
         self.attributes.merge(newer);
-        self.attributes.clone()
+    }
+
+    fn note_sizes(&mut self, sizes: impl Iterator<Item = usize>) {
+        self.largest = sizes.fold(self.largest, usize::max);
+    }
+
+    /// Takes in attributes that were read again.
+    pub fn attributes_read(&mut self, attributes: Attributes) {
+        self.attributes = attributes;
+        self.attributes_stale = false;
     }
 
     /// Runs what cannot share a write: a Clear or a Close.
@@ -155,7 +172,7 @@ impl Lease {
                     }
                 });
             }
-            Batch { items, done: Ok(done), started }
+            Batch { items, done: Ok(done), started, attributes: None }
         })
     }
 
@@ -173,8 +190,14 @@ impl Lease {
         started: Instant,
     ) -> Settled {
         match done {
-            Done::Got(revision, records) => Settled::Records(revision, records),
-            Done::Listed(step) => Settled::Page(step),
+            Done::Got(revision, records) => {
+                self.note_sizes(records.iter().map(|record| record.value.len()));
+                Settled::Records(revision, records)
+            }
+            Done::Listed(step) => {
+                self.note_sizes(step.records.iter().map(|record| record.value.len()));
+                Settled::Page(step)
+            }
             Done::Committed(outcome) => self.settle_commit(sessions, item, outcome),
             Done::Renewed { revision } => self.renewed(revision, started),
             Done::Cleared(cleared) => self.cleared(sessions, item, cleared).await,
@@ -202,14 +225,26 @@ impl Lease {
         let Work::Commit(wanted, durability) = &item.work else { return Settled::Nothing };
         let acknowledged_op = self.acknowledged_ops.get(&wanted.writer).copied().unwrap_or(0);
         let (base_revision, revision, replayed) = match outcome {
-            Outcome::Applied { base, revision } => (base, revision, false),
-            Outcome::Replayed { revision } => (0, revision, true),
+            Outcome::Applied { base, revision } => {
+                if let Some(newer) = wanted.attributes.clone() {
+                    self.merge_attributes(newer);
+                }
+                (base, revision, false)
+            }
+            Outcome::Replayed { revision } => {
+                self.attributes_stale = true;
+                (0, revision, true)
+            }
             Outcome::Reseal { revision } => {
                 self.base = revision;
+                self.attributes_stale = true;
                 return Settled::Again(Again::Now);
             }
             Outcome::OutOfOrder { last, revision } => {
-                return Settled::Error(if last < acknowledged_op || revision < self.acknowledged {
+                // A writer other than the holder's own may be unknown to the head because eight others came after it.
+                let forgotten = last == 0 && wanted.writer != self.writer;
+                let stale = revision < self.acknowledged || (last < acknowledged_op && !forgotten);
+                return Settled::Error(if stale {
                     commit::stale(revision)
                 } else {
                     commit::out_of_order(last)
@@ -223,6 +258,7 @@ impl Lease {
         if revision < self.acknowledged {
             return Settled::Error(commit::stale(revision));
         }
+        self.note_sizes(wanted.puts.iter().map(|put| put.value.len()));
         self.base = revision;
         self.acknowledged = revision;
         self.acknowledged_ops.insert(wanted.writer, acknowledged_op.max(wanted.op_seq));
@@ -241,6 +277,7 @@ impl Lease {
         let changed = std::mem::take(&mut self.records_changed) && revision != self.base;
         if changed {
             self.base = revision;
+            self.attributes_stale = true;
             return Settled::Answer(Event::Changed(v1::Changed { revision }));
         }
         let left = self.ttl.saturating_sub(started.elapsed());
@@ -254,18 +291,22 @@ impl Lease {
         if cleared.revision < self.acknowledged {
             return Settled::Error(commit::stale(cleared.revision));
         }
-        self.fence = cleared.fence;
         self.base = cleared.revision;
         self.acknowledged = cleared.revision;
         let last = self.acknowledged_ops.entry(*writer).or_default();
         *last = (*last).max(*op_seq);
-        self.keys = cleared.keys;
-        self.attributes = Attributes::default();
-        self.head = Arc::new(Head::default());
+        // Without keys the lease is another's by now: the fence stays the old one, and what comes next is refused.
+        if let Some(keys) = cleared.keys {
+            self.fence = cleared.fence;
+            self.keys = keys;
+            self.attributes = Attributes::default();
+            self.attributes_stale = cleared.replayed;
+            self.head = Arc::new(Head::default());
+        }
         sessions.hints.publish(&sessions.store.link, &self.name, Hint::Lease).await;
         Settled::Answer(Event::Cleared(v1::Cleared {
             fence: self.fence,
-            incarnation: self.keys.incarnation,
+            incarnation: cleared.incarnation,
             revision: cleared.revision,
             replayed: cleared.replayed,
             oldest_archive_dropped: cleared.dropped_oldest,
@@ -290,4 +331,11 @@ impl Lease {
         let lost = Event::LeaseLost(v1::LeaseLost { reason: reason.into() });
         Settled::End(lost, Some(commit::fenced(deleted)))
     }
+}
+
+/// Bytes of a record in the mean.
+fn mean(live: Option<&Incarnation>) -> usize {
+    let sums = live.map(|live| live.counts.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)));
+    sums.and_then(|(records, bytes)| bytes.checked_div(records))
+        .map_or(0, |mean| usize::try_from(mean).unwrap_or(0))
 }

@@ -27,8 +27,6 @@ const ARCHIVES_MAX: usize = 3;
 /// What a soft delete left.
 pub struct Archived {
     pub incarnation: u64,
-    pub purge_ms: u64,
-    pub deleted_ms: u64,
     pub dropped_oldest: bool,
 }
 
@@ -38,8 +36,10 @@ pub struct Cleared {
     pub revision: u64,
     pub replayed: bool,
     pub dropped_oldest: bool,
-    /// The new incarnation's.
-    pub keys: Arc<SessionKeys>,
+    /// The new incarnation's, and the lease is still the caller's; `None`: it had happened before, and somebody else has taken
+    /// the session since.
+    pub keys: Option<Arc<SessionKeys>>,
+    pub incarnation: u64,
 }
 
 /// What a holder clears.
@@ -69,6 +69,10 @@ impl Store {
             let proposed = now.max(head.fence + 1);
             let (keys, wrapped) = SessionKeys::generate(&self.keyring.current(), name, proposed);
             let dropped = oldest_to_drop(&head, None);
+            if head.live == terms.incarnation && head.fence == terms.fence {
+                self.index_set(name, earliest_purge(&head, dropped, now / 1000 + millis(KEEP)), deadline)
+                    .await?;
+            }
             let records = name.records(&self.link, terms.incarnation);
             let args = vec![
                 decimal(terms.incarnation),
@@ -82,6 +86,7 @@ impl Store {
                 decimal(millis(KEEP)),
                 wrapped,
                 keys.seal_part(name, OWNER_PART, terms.owner.as_bytes()),
+                name.owner(&self.keyring.current(), terms.owner).to_vec(),
             ];
             let script_keys = vec![
                 name.head(&self.link),
@@ -96,25 +101,32 @@ impl Store {
                     let (fence, _, revision) = (reply.number()?, reply.number()?, reply.number()?);
                     let keys = Arc::new(keys);
                     self.keys.put(name.tag(), Arc::clone(&keys));
-                    let purge_ms = reply.number()?;
-                    self.index_set(name, earliest_purge(&head, dropped, purge_ms), deadline).await?;
                     return Ok(Cleared {
                         fence,
                         revision,
                         replayed: false,
                         dropped_oldest: dropped.is_some(),
-                        keys,
+                        incarnation: keys.incarnation,
+                        keys: Some(keys),
                     });
                 }
-                // It happened, and its answer was lost: what it made is what the head holds now.
+                // It happened, and its answer was lost.
                 "REPLAYED" => {
-                    let (head, keys) = self.existing(name, deadline).await?;
+                    let mine = reply.number()? == 1;
+                    let (fence, incarnation, revision) = (reply.number()?, reply.number()?, reply.number()?);
+                    let keys = match (mine, self.head(name, deadline).await?.0) {
+                        (true, Some(head)) if head.live == incarnation && head.fence == fence => {
+                            Some(self.live_keys(name, &head)?)
+                        }
+                        _ => None,
+                    };
                     return Ok(Cleared {
-                        fence: head.fence,
-                        revision: head.revision,
+                        fence: if keys.is_some() { fence } else { terms.fence },
+                        revision,
                         replayed: true,
                         dropped_oldest: false,
                         keys,
+                        incarnation,
                     });
                 }
                 "AGAIN" => {}
@@ -148,6 +160,7 @@ impl Store {
                 return Ok(None);
             }
             let dropped = oldest_to_drop(&head, None);
+            self.index_set(name, earliest_purge(&head, dropped, now / 1000 + millis(KEEP)), deadline).await?;
             let records = name.records(&self.link, head.live);
             let args = vec![
                 decimal(head.live),
@@ -162,18 +175,11 @@ impl Store {
                 dropped.map_or(records, |one| name.records(&self.link, one)),
             ];
             let op = Op::Script { script: &scripts::DELETE, keys, args };
-            let mut reply = Reply::parse(self.link.run(Lane::Small, op, deadline).await?)?;
+            let reply = Reply::parse(self.link.run(Lane::Small, op, deadline).await?)?;
             match reply.status() {
                 "OK" => {
-                    let (purge_ms, deleted_ms) = (reply.number()?, reply.number()?);
                     self.keys.drop(name.tag());
-                    self.index_set(name, earliest_purge(&head, dropped, purge_ms), deadline).await?;
-                    return Ok(Some(Archived {
-                        incarnation: head.live,
-                        purge_ms,
-                        deleted_ms,
-                        dropped_oldest: dropped.is_some(),
-                    }));
+                    return Ok(Some(Archived { incarnation: head.live, dropped_oldest: dropped.is_some() }));
                 }
                 "AGAIN" | "GONE" => {}
                 _ => return Err(reply.unexpected()),
@@ -355,6 +361,7 @@ fn oldest_to_drop(head: &Head, restoring: Option<u64>) -> Option<u64> {
     (archives.len() >= ARCHIVES_MAX).then(|| archives[0])
 }
 
+/// Written into the index before the archive is made, a trifle early: the sweeper looks at the head itself.
 fn earliest_purge(head: &Head, dropped: Option<u64>, new_ms: u64) -> u64 {
     let kept = head.archives().into_iter().filter(|one| Some(*one) != dropped);
     kept.filter_map(|one| head.incarnations.get(&one)).map(|one| one.purge_ms).fold(new_ms, u64::min)

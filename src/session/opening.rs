@@ -154,7 +154,7 @@ impl Opening {
                     fields.retain(|(field, _)| codes.iter().any(|code| field.starts_with(code.as_bytes())));
                     walk.page(&opened.keys, &self.name, scan, fields)
                 }
-                Listed::Moved | Listed::Gone => return Err(commit::fenced(false)),
+                Listed::Moved { .. } | Listed::Gone => return Err(commit::fenced(false)),
                 Listed::Lost => return Err(store.lost(&self.name, deadline).await),
             };
             // The client asks for what is left out, and is told then what is wrong with it.

@@ -101,7 +101,7 @@ impl Handler {
         let op = store.list_op(&name, &keys, walk.cursor.scan, Some(&head));
         let step = match Listed::parse(store.link.run(Lane::Bulk, op, deadline).await?)? {
             Listed::Step { scan, fields } => walk.page(&keys, &name, scan, fields),
-            Listed::Moved | Listed::Gone => return Err(store::busy()),
+            Listed::Moved { .. } | Listed::Gone => return Err(store::busy()),
             Listed::Lost => return Err(store.lost(&name, deadline).await),
         };
         let (mut records, mut too_large) = (Vec::new(), Vec::new());
@@ -135,19 +135,18 @@ impl Handler {
         };
         let mut parts = Parts::new();
         parts.add(&self.sessions.budget, "commit", request.puts, request.deletes, Vec::new())?;
-        let (mut wanted, _permit): (Commit, _) = parts.finish("commit", heading)?;
+        let (wanted, _permit): (Commit, _) = parts.finish("commit", heading)?;
         let fence = (request.fence != 0).then_some(request.fence);
-        let (base_revision, revision, replayed) =
-            match store.commit(&name, &mut wanted, fence, deadline).await? {
-                Outcome::Applied { base, revision } => (base, revision, false),
-                Outcome::Replayed { revision } => (0, revision, true),
-                Outcome::OutOfOrder { last, .. } => return Err(commit::out_of_order(last)),
-                Outcome::Fenced { deleted } => return Err(commit::fenced(deleted)),
-                Outcome::Refused(error) => return Err(error),
-                Outcome::Reseal { .. } | Outcome::Gone | Outcome::Held { .. } | Outcome::Lost => {
-                    return Err(store::busy());
-                }
-            };
+        let (base_revision, revision, replayed) = match store.commit(&name, &wanted, fence, deadline).await? {
+            Outcome::Applied { base, revision } => (base, revision, false),
+            Outcome::Replayed { revision } => (0, revision, true),
+            Outcome::OutOfOrder { last, .. } => return Err(commit::out_of_order(last)),
+            Outcome::Fenced { deleted } => return Err(commit::fenced(deleted)),
+            Outcome::Refused(error) => return Err(error),
+            Outcome::Reseal { .. } | Outcome::Gone | Outcome::Held { .. } | Outcome::Lost => {
+                return Err(store::busy());
+            }
+        };
         if !replayed {
             self.hint(&name, Hint::Records).await;
         }
@@ -217,11 +216,11 @@ impl Handler {
         let place = Place::parse(&request.cursor)?;
         let store = &self.sessions.store;
         let owners = store.owners(&namespace, place, limit, |head| head.live != 0, deadline).await?;
-        let mut corrupt = owners.corrupt;
+        let (mut corrupt, now_ms) = (owners.corrupt, store.now_ms(deadline).await?);
         let mut sessions = Vec::with_capacity(owners.found.len());
         for (name, head) in &owners.found {
             match store.live_keys(name, head) {
-                Ok(keys) => sessions.push(info(name, head, &keys, head.clock_ms)),
+                Ok(keys) => sessions.push(info(name, head, &keys, now_ms.max(head.clock_ms))),
                 Err(_) => corrupt += 1,
             }
         }

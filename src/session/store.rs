@@ -97,6 +97,11 @@ impl Store {
         Ok((Head::parse(next()?)?, micros(&next()?)?))
     }
 
+    /// The server's clock.
+    pub async fn now_ms(&self, deadline: Instant) -> Result<u64> {
+        Ok(micros(&self.link.run(Lane::Small, Op::Cmd(cmd("TIME")), deadline).await?)? / 1000)
+    }
+
     /// The head of a session that must exist. Its absence is believed only once the database proves to be the right one.
     pub async fn existing(&self, name: &SessionName, deadline: Instant) -> Result<(Head, Arc<SessionKeys>)> {
         let (head, _) = self.head(name, deadline).await?;
@@ -169,7 +174,7 @@ impl Store {
                     };
                     if opened.created {
                         self.keys.put(name.tag(), keys);
-                        self.index_settle(name, &opened.head, deadline).await?;
+                        self.index_made(name, &opened.head, deadline).await?;
                     }
                     return Ok(Ok(opened));
                 }
@@ -242,10 +247,17 @@ impl Store {
         head: &Head,
         deadline: Instant,
     ) -> Result<()> {
-        let archives = head.archives().into_iter();
-        let due =
-            archives.filter_map(|archive| head.incarnations.get(&archive)).map(|one| one.purge_ms).min();
-        self.index_set(name, due.unwrap_or(0), deadline).await
+        self.index_set(name, earliest_due(head), deadline).await
+    }
+
+    /// The same for an owner that has just been made. A deletion since then has said itself when its archive is due: that
+    /// is later, and stays.
+    async fn index_made(&self, name: &SessionName, head: &Head, deadline: Instant) -> Result<()> {
+        let mut add = cmd("ZADD");
+        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg("GT");
+        add.arg(earliest_due(head)).arg(name.tag().as_bytes());
+        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
+        Ok(())
     }
 
     /// Sets the owner's score in the index.
@@ -317,7 +329,7 @@ impl Store {
                     Err(error) => return Err(error),
                 },
                 Snapshot::TooLarge => return Err(get_too_large()),
-                Snapshot::Moved | Snapshot::Gone => {}
+                Snapshot::Moved { .. } | Snapshot::Gone => {}
                 Snapshot::Lost => return Err(self.lost(name, deadline).await),
             }
         }
@@ -328,12 +340,10 @@ impl Store {
     pub async fn commit(
         &self,
         name: &SessionName,
-        wanted: &mut Commit,
+        wanted: &Commit,
         fence: Option<u64>,
         deadline: Instant,
     ) -> Result<Outcome> {
-        let mut base = None;
-        let mut merged = false;
         for _ in 0..TRIES {
             let (head, keys) = self.existing(name, deadline).await?;
             if wanted.incarnation.is_some_and(|one| one != keys.incarnation)
@@ -341,17 +351,15 @@ impl Store {
             {
                 return Ok(Outcome::Fenced { deleted: false });
             }
-            if let (Some(newer), false) = (wanted.attributes.take(), merged) {
+            let merged = wanted.attributes.clone().map(|newer| {
                 let mut attributes = attributes(name, &keys, head.live()).unwrap_or_default();
                 attributes.merge(newer);
-                wanted.attributes = Some(attributes);
-                merged = true;
-            }
-            let terms =
-                Terms { fence, lease_ttl_ms: 0, base: base.unwrap_or(head.revision), acknowledged: 0 };
-            let op = wanted.op(&self.link, name, &keys, &terms);
+                attributes
+            });
+            let terms = Terms { fence, lease_ttl_ms: 0, base: head.revision, acknowledged: 0 };
+            let op = wanted.op(&self.link, name, &keys, &terms, merged.as_ref());
             match Outcome::parse(self.link.run(Lane::Small, op, deadline).await?)? {
-                Outcome::Reseal { revision } => base = Some(revision),
+                Outcome::Reseal { .. } => {}
                 Outcome::Gone => {
                     self.link.confirm_absent(KIND, name.tag(), deadline).await?;
                     return Ok(Outcome::Fenced { deleted: true });
@@ -366,6 +374,22 @@ impl Store {
         Err(busy())
     }
 
+    /// The attributes of the live incarnation that these keys are for.
+    pub async fn attributes(
+        &self,
+        name: &SessionName,
+        keys: &SessionKeys,
+        deadline: Instant,
+    ) -> std::result::Result<super::attributes::Attributes, LinkError> {
+        let mut read = cmd("HGET");
+        read.arg(name.head(&self.link)).arg("at");
+        let sealed = match self.link.run(Lane::Small, Op::Cmd(read), deadline).await? {
+            Value::BulkString(sealed) => keys.open_part(name, ATTRIBUTES_PART, &sealed),
+            _ => None,
+        };
+        Ok(sealed.and_then(|bytes| super::attributes::Attributes::decode(&bytes)).unwrap_or_default())
+    }
+
     /// What an absent sentinel means: another database, or records that are gone.
     pub async fn lost(&self, name: &SessionName, deadline: Instant) -> Error {
         match self.link.confirm_absent(KIND, name.tag(), deadline).await {
@@ -378,12 +402,20 @@ impl Store {
     }
 }
 
+/// When the earliest archive is to go; 0 without archives.
+fn earliest_due(head: &Head) -> u64 {
+    let archives = head.archives().into_iter();
+    archives.filter_map(|archive| head.incarnations.get(&archive)).map(|one| one.purge_ms).min().unwrap_or(0)
+}
+
 /// The values of a snapshot, sealed, in the order asked for.
 pub enum Snapshot {
     Values(u64, Vec<Option<Vec<u8>>>),
     TooLarge,
-    /// Another incarnation is live.
-    Moved,
+    /// Another incarnation is live, or none.
+    Moved {
+        deleted: bool,
+    },
     Gone,
     Lost,
 }
@@ -402,7 +434,7 @@ impl Snapshot {
                 Self::Values(revision, values)
             }
             "TOO_LARGE" => Self::TooLarge,
-            "MOVED" => Self::Moved,
+            "MOVED" => Self::Moved { deleted: reply.number()? == 0 },
             "GONE" => Self::Gone,
             "LOST" => Self::Lost,
             _ => return Err(reply.unexpected()),
