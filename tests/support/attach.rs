@@ -21,6 +21,10 @@ pub struct Refused {
     pub reason: String,
     pub message: String,
     pub metadata: std::collections::BTreeMap<String, String>,
+    /// The wrong fields, of INVALID_ARGUMENT.
+    pub fields: Vec<String>,
+    /// It makes sense to try again.
+    pub retry: bool,
 }
 
 impl Refused {
@@ -30,12 +34,19 @@ impl Refused {
             reason: String::new(),
             message: status.message.clone(),
             metadata: std::collections::BTreeMap::new(),
+            fields: Vec::new(),
+            retry: false,
         };
         for detail in &status.details {
             if detail.type_url.ends_with("ErrorInfo") {
                 let info = v1::ErrorInfo::decode(detail.value.as_slice()).unwrap();
                 refused.reason = info.reason;
                 refused.metadata = info.metadata.into_iter().collect();
+            } else if detail.type_url.ends_with("BadRequest") {
+                let bad = v1::BadRequest::decode(detail.value.as_slice()).unwrap();
+                refused.fields = bad.field_violations.into_iter().map(|one| one.field).collect();
+            } else if detail.type_url.ends_with("RetryInfo") {
+                refused.retry = true;
             }
         }
         refused
@@ -48,6 +59,23 @@ impl Refused {
         refused.message = status.message().to_owned();
         refused
     }
+
+    /// The stream had ended in peace before the answer came.
+    fn unanswered() -> Self {
+        Self {
+            reason: "UNANSWERED".into(),
+            ..Self::of(&v1::Status { code: Code::Unavailable.into(), ..Default::default() })
+        }
+    }
+
+    /// The code and reason.
+    pub fn why(&self) -> (Code, &str) {
+        (self.code, self.reason.as_str())
+    }
+
+    pub fn outcome_unknown(&self) -> bool {
+        self.metadata.get("outcome_unknown").is_some_and(|value| value == "true")
+    }
 }
 
 pub struct Attach {
@@ -59,6 +87,7 @@ pub struct Attach {
     pub pushes: VecDeque<Event>,
     ahead: VecDeque<(u32, Event)>,
     seq: u32,
+    ended: Option<Result<(), Refused>>,
 }
 
 /// An Open with everything at its default.
@@ -84,29 +113,56 @@ pub fn delete(ty: &str, id: &str) -> v1::RecordRef {
 
 impl Attach {
     pub async fn open(channel: Channel, open: v1::Open) -> Result<Self, Refused> {
+        Self::open_with(channel, open, 0).await
+    }
+
+    pub async fn open_with(channel: Channel, open: v1::Open, timeout_ms: u32) -> Result<Self, Refused> {
+        let preloads = !open.preload_types.is_empty();
+        let first = AttachRequest { seq: 1, timeout_ms, op: Some(Op::Open(open)) };
+        let mut attach = Self::start(channel, first).await?;
+        let reply = attach.next().await?.expect("opened");
+        let Some(Event::Opened(opened)) = reply.event else { panic!("not opened: {reply:?}") };
+        attach.opened = opened;
+        if preloads {
+            // What is preloaded comes before the answer to anything asked later.
+            let marker = attach.send(Op::Get(v1::Get::default())).await;
+            let mut fragments = Vec::new();
+            loop {
+                let reply = attach.next().await?.expect("the preloaded records");
+                let Some(Event::Records(records)) = reply.event else { panic!("not records: {reply:?}") };
+                if reply.seq == marker {
+                    break;
+                }
+                attach.preloaded.extend(records.records);
+                fragments.extend(records.fragments);
+            }
+            attach.preloaded.extend(join(fragments));
+        }
+        Ok(attach)
+    }
+
+    /// A stream with any first message.
+    pub async fn start(channel: Channel, first: AttachRequest) -> Result<Self, Refused> {
         let mut client = SessionServiceClient::new(channel)
             .max_decoding_message_size(8 << 20)
             .max_encoding_message_size(8 << 20);
         let (requests, receiver) = mpsc::channel(256);
-        let first = AttachRequest { seq: 1, timeout_ms: 0, op: Some(Op::Open(open)) };
         requests.send(first).await.unwrap();
         let call = client.attach(ReceiverStream::new(receiver));
-        let mut replies = timeout(PATIENCE, call)
+        let replies = timeout(PATIENCE, call)
             .await
             .expect("attach")
             .map_err(|status| Refused::of_status(&status))?
             .into_inner();
-        let reply = timeout(PATIENCE, replies.message()).await.expect("an answer to open");
-        let reply = reply.map_err(|status| Refused::of_status(&status))?.expect("opened");
-        let Some(Event::Opened(opened)) = reply.event else { panic!("not opened: {reply:?}") };
         Ok(Self {
             requests,
             replies,
-            opened,
+            opened: v1::Opened::default(),
             preloaded: Vec::new(),
             pushes: VecDeque::new(),
             ahead: VecDeque::new(),
             seq: 1,
+            ended: None,
         })
     }
 
@@ -118,22 +174,35 @@ impl Attach {
     pub async fn send_with(&mut self, timeout_ms: u32, op: Op) -> u32 {
         self.seq += 1;
         let request = AttachRequest { seq: self.seq, timeout_ms, op: Some(op) };
-        self.requests.send(request).await.expect("the stream is open");
+        // A stream that has ended says so when its replies are read.
+        let _ = self.requests.send(request).await;
         self.seq
+    }
+
+    pub async fn send_raw(&mut self, request: AttachRequest) {
+        self.seq = self.seq.max(request.seq);
+        let _ = self.requests.send(request).await;
     }
 
     /// Another part under the same seq.
     pub async fn send_part(&mut self, op: Op) {
         let request = AttachRequest { seq: self.seq, timeout_ms: 0, op: Some(op) };
-        self.requests.send(request).await.expect("the stream is open");
+        let _ = self.requests.send(request).await;
     }
 
-    /// The next message, whatever it is; `None` when the stream has ended in peace.
+    /// The next message, whatever it is; `None` when the stream has ended in peace. Says the same again after the end.
     pub async fn next(&mut self) -> Result<Option<AttachResponse>, Refused> {
-        timeout(PATIENCE, self.replies.message())
-            .await
-            .expect("a message in time")
-            .map_err(|status| Refused::of_status(&status))
+        if let Some(ended) = self.ended.clone() {
+            return ended.map(|()| None);
+        }
+        let next = timeout(PATIENCE, self.replies.message()).await.expect("a message in time");
+        let next = next.map_err(|status| Refused::of_status(&status));
+        match &next {
+            Ok(Some(_)) => {}
+            Ok(None) => self.ended = Some(Ok(())),
+            Err(refused) => self.ended = Some(Err(refused.clone())),
+        }
+        next
     }
 
     /// The next reply to `seq`; pushes and replies to others are kept.
@@ -142,7 +211,7 @@ impl Attach {
             return Self::unwrap(self.ahead.remove(at).unwrap().1);
         }
         loop {
-            let message = self.next().await?.expect("the stream has ended");
+            let message = self.next().await?.ok_or_else(Refused::unanswered)?;
             let event = message.event.expect("an event");
             match message.seq {
                 0 => self.pushes.push_back(event),
@@ -226,6 +295,68 @@ impl Attach {
         match self.reply(seq).await? {
             Event::Cleared(cleared) => Ok(cleared),
             other => panic!("not cleared: {other:?}"),
+        }
+    }
+
+    /// Why the lease was lost; the stream ends with ABORTED FENCED after it.
+    pub async fn lost(&mut self) -> v1::lease_lost::Reason {
+        let Event::LeaseLost(lost) = self.push(|event| matches!(event, Event::LeaseLost(_))).await else {
+            unreachable!()
+        };
+        let refused = self.end().await.unwrap_err();
+        assert_eq!(refused.why(), (Code::Aborted, "FENCED"));
+        lost.reason()
+    }
+
+    /// Reads to the end of the stream.
+    pub async fn end(&mut self) -> Result<(), Refused> {
+        while let Some(message) = self.next().await? {
+            match (message.seq, message.event.expect("an event")) {
+                (0, event) => self.pushes.push_back(event),
+                (seq, event) => self.ahead.push_back((seq, event)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one value in fragments, as a commit of several parts; gives its seq.
+    pub async fn send_value(&mut self, op_seq: u64, ty: &str, id: &str, value: &[u8]) -> u32 {
+        const PART: usize = 1 << 20;
+        let mut seq = 0;
+        for offset in (0..value.len()).step_by(PART) {
+            let end = value.len().min(offset + PART);
+            let fragment = v1::Fragment {
+                r#type: ty.into(),
+                id: id.into(),
+                offset: offset as u64,
+                total: value.len() as u64,
+                data: value[offset..end].to_vec().into(),
+                ..Default::default()
+            };
+            let more = end < value.len();
+            let commit =
+                Op::Commit(v1::Commit { op_seq, fragments: vec![fragment], more, ..Default::default() });
+            if offset == 0 {
+                seq = self.send(commit).await;
+            } else {
+                self.send_part(commit).await;
+            }
+        }
+        seq
+    }
+
+    /// One page of a walk: its records, where it goes on, and how many could not be opened.
+    pub async fn list(&mut self, list: v1::List) -> Result<(Vec<v1::Record>, String, u32), Refused> {
+        let seq = self.send(Op::List(list)).await;
+        let (mut all, mut fragments) = (Vec::new(), Vec::new());
+        loop {
+            let Event::Page(page) = self.reply(seq).await? else { panic!("not a page") };
+            all.extend(page.records);
+            fragments.extend(page.fragments);
+            if !page.more {
+                all.extend(join(fragments));
+                return Ok((all, page.cursor, page.corrupt));
+            }
         }
     }
 

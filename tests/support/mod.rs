@@ -13,6 +13,7 @@
 
 pub mod attach;
 pub mod link;
+pub mod unary;
 pub mod valkey;
 
 use std::{
