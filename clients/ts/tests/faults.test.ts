@@ -64,7 +64,8 @@ test('the sidecar is stopped in order and comes back: the bot goes on with its l
   sidecar.run()
   await within(30_000, during)
   expect(await one(bot, 'session', 'a')).toEqual(value(2))
-  expect((await pannier.sessions.info(session))?.fence).toBeGreaterThan(fence)
+  // Attached again, under a new fence.
+  await expect.poll(async () => (await pannier.sessions.info(session))?.fence, { timeout: 10_000 }).toBeGreaterThan(fence)
   expect(bot.fatal).toEqual([])
   await bot.close()
 })

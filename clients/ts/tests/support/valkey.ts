@@ -1,4 +1,5 @@
-// A real Valkey of a test's own, on a unix socket in a directory of its own.
+// A real Valkey of a test's own, on a unix socket in a directory of its own. It flushes before it answers, so that a kill -9 loses
+// nothing that was acknowledged.
 
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -33,14 +34,18 @@ export class Valkey {
 
   /** A plain client, to look behind the sidecar. */
   get client(): Redis {
-    this.#client ??= new Redis({ path: this.socket, lazyConnect: false, maxRetriesPerRequest: null, retryStrategy: () => 50 })
+    if (this.#client === undefined) {
+      this.#client = new Redis({ path: this.socket, maxRetriesPerRequest: null, retryStrategy: () => 50 })
+      // It connects again by itself; commands wait.
+      this.#client.on('error', () => {})
+    }
     return this.#client
   }
 
   async run(): Promise<void> {
     const { folder, socket, args } = this
     rmSync(socket, { force: true })
-    this.#child = spawn(server(), ['--port', '0', '--unixsocket', socket, '--dir', folder, '--appendonly', 'yes', '--appendfsync', 'everysec',
+    this.#child = spawn(server(), ['--port', '0', '--unixsocket', socket, '--dir', folder, '--appendonly', 'yes', '--appendfsync', 'always',
       '--maxmemory-policy', 'noeviction', '--save', '', ...args], { stdio: 'ignore' })
     for (let i = 0; ; i++) {
       if ((await this.client.ping().catch(() => '')) === 'PONG') return
