@@ -19,7 +19,7 @@ use outcome::{Outcome, USAGE};
 
 /// A sidecar that carries the state of a WhatsApp bot in Valkey, encrypted, behind gRPC.
 #[derive(Debug, Parser)]
-#[command(name = "pannier", version, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "pannier", version, args_override_self = true, propagate_version = true, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

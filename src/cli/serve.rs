@@ -22,11 +22,14 @@ use crate::{
 /// Without a URL it keeps everything in an embedded Valkey under your data directory. It starts at once and is ready when
 /// Valkey is; only what a person must put right (configuration, keys, the wrong database) makes it exit, with 78.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    args_override_self = true,
+    after_help = "Examples:
   pannier serve
   pannier serve --valkey-url valkey://127.0.0.1:6379 --env dev --init        the first time with this database
   pannier serve --valkey-url-file /run/secrets/valkey --env prod --drain-delay 5s
-  pannier serve --config /etc/pannier.toml --check-config")]
+  pannier serve --config /etc/pannier.toml --check-config"
+)]
 pub struct Arguments {
     #[command(flatten)]
     flags: Flags,

@@ -147,10 +147,10 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "durability",
-        "memory|aof|fsync|replicas",
+        "memory|aof|fsync",
         "the best the server gives without waiting",
-        "What an acknowledged write must be worth. A level that the server cannot give is refused at start. `replicas` \
-         makes each write wait for one replica.",
+        "What an acknowledged write must be worth. A level that the server cannot give is refused at start; where the \
+         ACL hides its settings, this asserts them.",
     ),
     setting(
         "commit-buffer",

@@ -25,9 +25,6 @@ use tower::Service;
 use super::peer::Peer;
 use crate::error::{Error, Reason};
 
-/// A message, both ways: 4 MiB and some room for what wraps it, so that exactly 4 MiB pass.
-pub const MAX_MESSAGE: usize = (4 << 20) + (64 << 10);
-
 /// Calls in progress of the whole process, streams included. Beyond, a call is refused at once instead of queued.
 const MAX_IN_FLIGHT: usize = 8192;
 

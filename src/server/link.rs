@@ -1,11 +1,8 @@
 //! From configuration to a link: which Valkey, which keyring, and what was asked of its durability.
 
-use std::{future::pending, path::Path, time::Duration};
+use std::{future::pending, path::Path};
 
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::Instant,
-};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
@@ -15,8 +12,8 @@ use crate::{
     proto::v1::Durability,
     session,
     valkey::{
-        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Lane, Link, LinkConfig, LinkError, LinkState,
-        ServerError, StartError, Target, UrlTarget,
+        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, StartError, Target,
+        UrlTarget,
     },
 };
 
@@ -99,31 +96,21 @@ fn level(durability: Durability) -> Option<DurabilityLevel> {
 
 /// Waits until the link is up for the first time and fails if it cannot give what was asked for; else never ends.
 pub async fn check_durability(link: &Link, asked: Option<Durability>) -> Failure {
-    let Some(asked) = asked else { return pending().await };
+    let Some(asked) = asked.and_then(level) else { return pending().await };
     let mut state = link.state();
     if state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await.is_err() {
         return pending().await;
     }
-    let facts = link.facts();
-    let found = match level(asked) {
-        Some(wanted) if facts.durability < wanted => format!(
-            "--durability {}: this server gives {} only; set appendonly and appendfsync on it, or ask for less",
-            name(wanted),
-            name(facts.durability)
-        ),
-        Some(_) => return pending().await,
-        None => match link.wait_replicas(Lane::Small, 1, Instant::now() + Duration::from_secs(5)).await {
-            Ok(1..) => return pending().await,
-            Ok(0) => {
-                "--durability replicas: no replica acknowledges; this server has none, or they lag".to_owned()
-            }
-            Err(LinkError::Server(ServerError::NoPermission)) => {
-                "--durability replicas: the ACL of our user forbids WAIT; allow it with +wait".to_owned()
-            }
-            Err(error) => format!("--durability replicas cannot be checked: {error}"),
-        },
-    };
-    Failure { code: 78, message: found }
+    let given = link.facts().durability;
+    if given >= asked {
+        return pending().await;
+    }
+    let message = format!(
+        "--durability {}: this server gives {} only; set appendonly and appendfsync on it, or ask for less",
+        name(asked),
+        name(given)
+    );
+    Failure { code: 78, message }
 }
 
 fn name(level: DurabilityLevel) -> &'static str {

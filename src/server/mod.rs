@@ -20,7 +20,6 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
-pub use self::calls::MAX_MESSAGE;
 use self::{
     accept::{Steps, accept},
     calls::Calls,

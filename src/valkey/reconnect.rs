@@ -212,6 +212,8 @@ async fn bootstrap(
             report.facts.store_id.clone_from(&id);
             report.facts.connections = 3;
             inner.accept_store(id);
+            // Whoever waits for Ready asks for the facts next.
+            inner.set_report(report.clone());
             inner.set_phase(Phase::Ready(Arc::clone(generation)));
         }
         Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),

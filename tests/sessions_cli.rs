@@ -1,0 +1,157 @@
+//! `pannier sessions` against a running sidecar.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::process::Output;
+
+use serde_json::Value;
+use support::{
+    Options, Sidecar,
+    attach::{Attach, open, put},
+    pannier,
+};
+
+fn run(sidecar: &Sidecar, arguments: &[&str]) -> Output {
+    let address = sidecar.address();
+    pannier(&[&["sessions"], arguments, &["--address", &address]].concat())
+}
+
+fn ok(sidecar: &Sidecar, arguments: &[&str]) -> String {
+    let output = run(sidecar, arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    assert!(output.stdout.is_empty(), "stdout is data only");
+    text
+}
+
+fn json(sidecar: &Sidecar, arguments: &[&str]) -> Value {
+    let output = run(sidecar, &[arguments, &["--json"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(sidecar: &Sidecar, arguments: &[&str]) -> (i32, String) {
+    let output = run(sidecar, arguments);
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+async fn make_session(sidecar: &Sidecar, name: &str, records: u32) {
+    let mut bot = Attach::open(sidecar.channel(), open(name, "setup")).await.unwrap();
+    let mut puts = vec![put("creds", "creds", "x")];
+    puts.extend((1..records).map(|n| put("session", &format!("{n}.0"), vec![7; 300])));
+    bot.commit(1, puts, vec![]).await.unwrap();
+    bot.close().await;
+}
+
+#[tokio::test]
+async fn listing_and_showing_tell_the_same_as_json_and_as_text() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    assert_eq!(json(&sidecar, &["list"]), Value::Array(Vec::new()));
+    make_session(&sidecar, "bot-1", 3).await;
+    make_session(&sidecar, "büro: {2} *", 1).await;
+
+    let list = json(&sidecar, &["list"]);
+    let names: Vec<_> =
+        list.as_array().unwrap().iter().map(|session| session["session"].as_str().unwrap()).collect();
+    assert_eq!(names, ["bot-1", "büro: {2} *"]);
+    let text = String::from_utf8(run(&sidecar, &["list"]).stdout).unwrap();
+    assert!(text.contains("SESSION") && text.contains("bot-1") && !text.contains('\u{1b}'), "{text}");
+
+    let shown = json(&sidecar, &["show", "bot-1"]);
+    assert_eq!(shown["session"]["records"], 3);
+    assert_eq!(shown["session"]["types"][1]["type"], "session");
+    let text = String::from_utf8(run(&sidecar, &["show", "büro: {2} *"]).stdout).unwrap();
+    assert!(text.contains("büro: {2} *") && text.contains("creds"), "{text}");
+    let (code, why) = refused(&sidecar, &["show", "nobody"]);
+    assert!(code == 1 && why.contains("no session"), "{why}");
+    assert_eq!(json(&sidecar, &["list", "--namespace", "other"]), Value::Array(Vec::new()));
+}
+
+#[tokio::test]
+async fn what_destroys_needs_a_yes_and_a_deleted_session_comes_back() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    make_session(&sidecar, "bot-1", 3).await;
+    for command in [&["delete", "bot-1"][..], &["delete", "bot-1", "--shred"], &["break-lease", "bot-1"]] {
+        let (code, why) = refused(&sidecar, command);
+        assert!(code == 64 && why.contains("--yes"), "{why}");
+    }
+    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 1);
+
+    ok(&sidecar, &["delete", "bot-1", "--yes"]);
+    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 0);
+    let (code, _) = refused(&sidecar, &["delete", "bot-1", "--yes"]);
+    assert_eq!(code, 1, "there was nothing to delete");
+    let deleted = json(&sidecar, &["deleted"]);
+    assert_eq!((&deleted[0]["session"], &deleted[0]["records"]), (&Value::from("bot-1"), &Value::from(3)));
+
+    ok(&sidecar, &["restore", "bot-1"]);
+    let (code, why) = refused(&sidecar, &["restore", "bot-1"]);
+    assert_eq!(code, 1, "{why}");
+    assert_eq!(json(&sidecar, &["show", "bot-1"])["session"]["records"], 3);
+
+    ok(&sidecar, &["delete", "bot-1", "--shred", "--yes"]);
+    assert_eq!(json(&sidecar, &["deleted"]).as_array().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_broken_lease_is_lost_by_its_holder() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let mut bot = Attach::open(sidecar.channel(), open("bot-1", "me")).await.unwrap();
+    bot.commit(1, vec![put("creds", "creds", "x")], vec![]).await.unwrap();
+    assert_eq!(json(&sidecar, &["show", "bot-1"])["session"]["lease"]["owner"], "me");
+    ok(&sidecar, &["break-lease", "bot-1", "--yes"]);
+    let refused = bot.commit(2, vec![put("creds", "creds", "y")], vec![]).await.unwrap_err();
+    assert_eq!(refused.reason, "FENCED");
+}
+
+#[tokio::test]
+async fn a_copy_holds_every_record_and_never_replaces() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let mut bot = Attach::open(sidecar.channel(), open("bot-1", "setup")).await.unwrap();
+    let puts = (0..1200).map(|n| put("pre-key", &n.to_string(), vec![9; 200])).collect();
+    bot.commit(1, puts, vec![]).await.unwrap();
+    let big: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).take(3_000_000).collect();
+    for (n, part) in big.chunks(1 << 20).enumerate() {
+        let fragment = pannier::proto::v1::Fragment {
+            r#type: "session".into(),
+            id: "big.0".into(),
+            offset: (n << 20) as u64,
+            total: big.len() as u64,
+            data: part.to_vec().into(),
+            ..Default::default()
+        };
+        let more = (n + 1) << 20 < big.len();
+        let commit =
+            pannier::proto::v1::Commit { op_seq: 2, fragments: vec![fragment], more, ..Default::default() };
+        let op = pannier::proto::v1::attach_request::Op::Commit(commit);
+        if n == 0 {
+            bot.send(op).await
+        } else {
+            bot.send_part(op).await;
+            0
+        };
+    }
+    bot.committed(3).await.unwrap();
+    let (code, why) = refused(&sidecar, &["copy", "bot-1", "bot-2"]);
+    assert!(code == 1 && why.contains("SESSION_HELD"), "{why}");
+    bot.close().await;
+
+    ok(&sidecar, &["copy", "bot-1", "bot-2"]);
+    assert_eq!(json(&sidecar, &["show", "bot-2"])["session"]["records"], 1201);
+    assert_eq!(
+        json(&sidecar, &["show", "bot-2"])["session"]["lease"]["live"].as_bool().unwrap_or(false),
+        false
+    );
+    let mut copy = Attach::open(sidecar.channel(), open("bot-2", "me")).await.unwrap();
+    assert_eq!(copy.value("session", "big.0").await, Some(big));
+    assert_eq!(copy.value("pre-key", "1199").await, Some(vec![9; 200]));
+    copy.close().await;
+
+    let (code, why) = refused(&sidecar, &["copy", "bot-1", "bot-2"]);
+    assert!(code == 1 && why.contains("exists already"), "{why}");
+    let (code, _) = refused(&sidecar, &["copy", "nobody", "bot-3"]);
+    assert_eq!(code, 1);
+    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 2, "a failed copy leaves nothing");
+}
