@@ -27,8 +27,10 @@ use crate::{
 
 /// From this size on, sealing and opening leave the thread that serves the streams.
 const BIG: usize = 256 * 1024;
-/// About how many bytes one write may carry or ask for.
-const BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// About how many bytes one write may carry; one commit may be as large.
+const BATCH_BYTES: usize = 32 * 1024 * 1024;
+/// About how many bytes one write may ask for, beyond one request.
+const BATCH_READS: usize = 16 * 1024 * 1024;
 /// Records that one write may ask for, whatever their size.
 const BATCH_IDS: usize = 256;
 /// Steps of walks in one write.
@@ -72,7 +74,7 @@ impl Work {
 /// How many items from the front may share one write, when the session's records are up to `largest` bytes. The commits of
 /// one write are by one writer: its op_seqs keep a commit from passing one in front of it that must be sealed again.
 pub fn sharing(queue: &VecDeque<Item>, largest: usize) -> usize {
-    let ids_max = (BATCH_BYTES / largest.max(1)).clamp(4, BATCH_IDS);
+    let ids_max = (BATCH_READS / largest.max(1)).clamp(4, BATCH_IDS);
     let (mut ids, mut lists, mut bytes, mut writer) = (0, 0, 0, None);
     let fits = |(at, item): &(usize, &Item)| {
         match &item.work {

@@ -36,8 +36,8 @@ const COMMIT: Duration = Duration::from_secs(10);
 const TIMEOUT_MOST: Duration = Duration::from_secs(120);
 /// Largest message, and room for what frames 4 MiB.
 const MESSAGE_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
-/// Replies of a stream that wait in the channel.
-const REPLIES: usize = 64;
+/// Replies of a stream that wait in the channel, of up to 1 MiB each.
+const REPLIES: usize = 16;
 const OWNERS_DEFAULT: u32 = 100;
 const LIST_DEFAULT: u32 = 500;
 
