@@ -40,8 +40,8 @@ impl SessionKeys {
         name: &SessionName,
         incarnation: u64,
         wrapped: &[u8],
-    ) -> Result<Self> {
-        let (root, epoch) = unwrap(keyring, wrapped, &name.key_context()).map_err(unwrap_error)?;
+    ) -> Result<Self, UnwrapError> {
+        let (root, epoch) = unwrap(keyring, wrapped, &name.key_context())?;
         Ok(Self { incarnation, epoch, record: root.record_keys() })
     }
 
@@ -59,7 +59,8 @@ impl SessionKeys {
     }
 }
 
-fn unwrap_error(error: UnwrapError) -> Error {
+/// Which of the caller's errors it becomes.
+pub fn unwrap_error(error: UnwrapError) -> Error {
     match error {
         UnwrapError::UnknownKeyId(_) | UnwrapError::DisabledKeyId(_) | UnwrapError::Mismatch => Error::new(
             Reason::KeyMismatch,

@@ -19,7 +19,8 @@ use super::{
     opening::Opening,
     pages::Step,
     records::Record,
-    store::{self, Opened},
+    store,
+    take::Opened,
 };
 use crate::{
     error::{Error, Reason},

@@ -116,7 +116,7 @@ impl Store {
                     let (fence, incarnation, revision) = (reply.number()?, reply.number()?, reply.number()?);
                     let keys = match (mine, self.head(name, deadline).await?.0) {
                         (true, Some(head)) if head.live == incarnation && head.fence == fence => {
-                            Some(self.live_keys(name, &head)?)
+                            Some(self.live_keys(name, &head, deadline).await?)
                         }
                         _ => None,
                     };

@@ -28,7 +28,9 @@ mod reply;
 mod rpc;
 mod scripts;
 mod store;
+mod stream;
 mod sweeper;
+mod take;
 
 use std::{
     sync::{

@@ -11,7 +11,8 @@ use super::{
     name::SessionName,
     pages::{Cursor, Listed, Walk},
     records::Record,
-    store::{self, OpenTerms, Opened},
+    store,
+    take::{OpenTerms, Opened},
 };
 use crate::{
     error::{Error, Result},

@@ -19,7 +19,7 @@ use super::{
     name::SessionName,
     pages::{Cursor, Listed, Walk},
     parts::{Heading, Parts},
-    store,
+    store, take,
 };
 use crate::{
     error::{Error, Result},
@@ -174,7 +174,7 @@ impl Handler {
         };
         let session = match head.live {
             0 => None,
-            _ => Some(info(&name, &head, &*store.live_keys(&name, &head)?, now_us / 1000)),
+            _ => Some(info(&name, &head, &*store.live_keys(&name, &head, deadline).await?, now_us / 1000)),
         };
         Ok(v1::GetSessionResponse {
             exists: session.is_some(),
@@ -219,7 +219,7 @@ impl Handler {
         let (mut corrupt, now_ms) = (owners.corrupt, store.now_ms(deadline).await?);
         let mut sessions = Vec::with_capacity(owners.found.len());
         for (name, head) in &owners.found {
-            match store.live_keys(name, head) {
+            match store.live_keys(name, head, deadline).await {
                 Ok(keys) => sessions.push(info(name, head, &keys, now_ms.max(head.clock_ms))),
                 Err(_) => corrupt += 1,
             }
@@ -312,7 +312,7 @@ impl Handler {
 fn info(name: &SessionName, head: &Head, keys: &SessionKeys, now_ms: u64) -> v1::SessionInfo {
     let live = head.live();
     let lease = (!head.owner.is_empty()).then(|| v1::Lease {
-        owner: store::held(name, keys, &head.sealed_owner, 0, 0).owner.unwrap_or_default(),
+        owner: take::held(name, keys, &head.sealed_owner, 0, 0).owner.unwrap_or_default(),
         fence: head.fence,
         expires_at: convert::timestamp(head.lease_expiry_ms),
         live: head.lease_expiry_ms > now_ms,

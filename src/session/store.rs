@@ -8,16 +8,17 @@ use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::{
-    commit::{self, ATTRIBUTES_PART, Commit, OWNER_PART, Outcome, TYPE_PART, Terms},
+    commit::{self, ATTRIBUTES_PART, Commit, Outcome, TYPE_PART, Terms},
     head::{Head, Incarnation},
-    keys::{KeyCache, SessionKeys},
+    keys::{self, KeyCache, SessionKeys},
     name::{KIND, SessionName},
     records::{self, Record},
     reply::Reply,
     scripts,
+    take::held,
 };
 use crate::{
-    crypto::SharedKeyring,
+    crypto::{SharedKeyring, UnwrapError, wrapped_kek_id},
     error::{Error, Reason, Result},
     valkey::{Lane, Link, LinkError, Op},
 };
@@ -36,54 +37,6 @@ pub struct Store {
     pub(super) link: Link,
     pub(super) keyring: Arc<SharedKeyring>,
     pub(super) keys: KeyCache,
-}
-
-/// What an Open asks for.
-pub struct OpenTerms {
-    pub owner: String,
-    pub writer: [u8; 8],
-    pub take_over: bool,
-    pub lease_ttl: Duration,
-    pub min_revision: u64,
-    pub must_exist: bool,
-    /// Fence and revision of a broken stream.
-    pub resume: Option<(u64, u64)>,
-}
-
-/// What an Open gives.
-pub struct Opened {
-    pub fence: u64,
-    pub revision: u64,
-    pub created: bool,
-    pub resumed: bool,
-    pub last_op: u64,
-    pub keys: Arc<SessionKeys>,
-    /// As read just before.
-    pub head: Head,
-}
-
-/// Another owner's live lease.
-pub struct Held {
-    pub owner: Option<String>,
-    pub left: Duration,
-    pub until_ms: u64,
-}
-
-impl Held {
-    /// As an error for the one who was refused.
-    pub fn error(&self) -> Error {
-        let until = jiff::Timestamp::from_millisecond(i64::try_from(self.until_ms).unwrap_or(i64::MAX));
-        let error = Error::new(
-            Reason::SessionHeld,
-            "another owner holds the session: wait for its lease to end, or take it over",
-        )
-        .retry_after(self.left);
-        let error = until.map_or(error.clone(), |until| error.with("until", until));
-        match &self.owner {
-            Some(owner) => error.with("owner", owner),
-            None => error,
-        }
-    }
 }
 
 impl Store {
@@ -107,7 +60,7 @@ impl Store {
         let (head, _) = self.head(name, deadline).await?;
         match head {
             Some(head) if head.live != 0 => {
-                let keys = self.live_keys(name, &head)?;
+                let keys = self.live_keys(name, &head, deadline).await?;
                 Ok((head, keys))
             }
             Some(_) => Err(not_found()),
@@ -119,153 +72,32 @@ impl Store {
     }
 
     /// The keys of the live incarnation, from the cache or unwrapped.
-    pub fn live_keys(&self, name: &SessionName, head: &Head) -> Result<Arc<SessionKeys>> {
+    pub async fn live_keys(
+        &self,
+        name: &SessionName,
+        head: &Head,
+        deadline: Instant,
+    ) -> Result<Arc<SessionKeys>> {
         if let Some(keys) = self.keys.get(name.tag(), head.live) {
             return Ok(keys);
         }
         let wrapped = head.live().map(|live| live.wrapped_key.as_slice()).unwrap_or_default();
-        let keys = Arc::new(SessionKeys::unwrap(&self.keyring, name, head.live, wrapped)?);
+        let keys = match SessionKeys::unwrap(&self.keyring, name, head.live, wrapped) {
+            Ok(keys) => Arc::new(keys),
+            // Either the key of this id is another one, or the wrapped key was altered: its canary tells.
+            Err(UnwrapError::Mismatch) => {
+                let id = wrapped_kek_id(wrapped).unwrap_or_default();
+                let right = self.link.canary_opens(&self.keyring.current(), id, deadline).await?;
+                return Err(keys::unwrap_error(if right {
+                    UnwrapError::Corrupt
+                } else {
+                    UnwrapError::Mismatch
+                }));
+            }
+            Err(error) => return Err(keys::unwrap_error(error)),
+        };
         self.keys.put(name.tag(), Arc::clone(&keys));
         Ok(keys)
-    }
-
-    /// Takes the lease, making the session if there is none. The inner error: another owner holds it.
-    pub async fn open(
-        &self,
-        name: &SessionName,
-        terms: &OpenTerms,
-        deadline: Instant,
-    ) -> Result<std::result::Result<Opened, Held>> {
-        for _ in 0..TRIES {
-            let (head, now) = self.head(name, deadline).await?;
-            let exists = head.as_ref().is_some_and(|head| head.live != 0);
-            if head.is_none() {
-                self.link.confirm_absent(KIND, name.tag(), deadline).await?;
-            }
-            if !exists && terms.must_exist {
-                return Err(not_found());
-            }
-            let head = head.unwrap_or_default();
-            let proposed = now.max(head.fence + 1);
-            let (keys, wrapped) = if exists {
-                (self.live_keys(name, &head)?, Vec::new())
-            } else {
-                let (keys, wrapped) = SessionKeys::generate(&self.keyring.current(), name, proposed);
-                (Arc::new(keys), wrapped)
-            };
-            let creates = !exists && terms.min_revision <= head.revision && terms.resume.is_none();
-            if creates {
-                self.index_add(name, "-1", deadline).await?;
-            }
-            let op = self.open_op(name, terms, &keys, &head, proposed, wrapped);
-            let mut reply = Reply::parse(self.link.run(Lane::Small, op, deadline).await?)?;
-            match reply.status() {
-                "OK" => {
-                    let (fence, revision) = (reply.number()?, reply.number()?);
-                    let _incarnation = reply.number()?;
-                    let opened = Opened {
-                        fence,
-                        revision,
-                        created: reply.number()? == 1,
-                        resumed: reply.number()? == 1,
-                        last_op: reply.number()?,
-                        keys: Arc::clone(&keys),
-                        head,
-                    };
-                    if opened.created {
-                        self.keys.put(name.tag(), keys);
-                        self.index_made(name, &opened.head, deadline).await?;
-                    }
-                    return Ok(Ok(opened));
-                }
-                "AGAIN" => {}
-                "HELD" => {
-                    let sealed = reply.bytes()?.unwrap_or_default();
-                    let (until_ms, now_ms) = (reply.number()?, reply.number()?);
-                    return Ok(Err(held(name, &keys, &sealed, until_ms, now_ms)));
-                }
-                "FENCED" => return Err(commit::fenced(reply.word()? == "DELETED")),
-                "NOT_FOUND" => return Err(not_found()),
-                "STALE" => return Err(commit::stale(reply.number()?)),
-                "LOST" => return Err(self.lost(name, deadline).await),
-                _ => return Err(reply.unexpected()),
-            }
-        }
-        Err(busy())
-    }
-
-    fn open_op(
-        &self,
-        name: &SessionName,
-        terms: &OpenTerms,
-        keys: &SessionKeys,
-        head: &Head,
-        proposed: u64,
-        wrapped: Vec<u8>,
-    ) -> Op<'static> {
-        let number = commit::decimal;
-        let flag = |on: bool| if on { b"1".to_vec() } else { Vec::new() };
-        let keyring = self.keyring.current();
-        let (resume_fence, resume_revision) = match terms.resume {
-            Some((fence, revision)) => (number(fence), number(revision)),
-            None => (Vec::new(), Vec::new()),
-        };
-        let args = vec![
-            number(head.live),
-            number(proposed),
-            name.owner(&keyring, &terms.owner).to_vec(),
-            keys.seal_part(name, OWNER_PART, terms.owner.as_bytes()),
-            flag(terms.take_over),
-            number(millis(terms.lease_ttl)),
-            flag(terms.must_exist),
-            number(terms.min_revision),
-            resume_fence,
-            resume_revision,
-            terms.writer.to_vec(),
-            wrapped,
-            keyring.index_name_key().seal_name(name.tag(), &name.namespace, &name.session),
-        ];
-        let keys = vec![name.head(&self.link), name.records(&self.link, keys.incarnation)];
-        Op::Script { script: &scripts::OPEN, keys, args }
-    }
-
-    /// Lists the owner in the index before it exists; leaves an entry that is there alone.
-    async fn index_add(&self, name: &SessionName, score: &str, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket()))
-            .arg("NX")
-            .arg(score)
-            .arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
-
-    /// Says in the index that the owner exists, or when its earliest archive is due.
-    pub(super) async fn index_settle(
-        &self,
-        name: &SessionName,
-        head: &Head,
-        deadline: Instant,
-    ) -> Result<()> {
-        self.index_set(name, earliest_due(head), deadline).await
-    }
-
-    /// The same for an owner that has just been made. A deletion since then has said itself when its archive is due: that
-    /// is later, and stays.
-    async fn index_made(&self, name: &SessionName, head: &Head, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg("GT");
-        add.arg(earliest_due(head)).arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
-
-    /// Sets the owner's score in the index.
-    pub(super) async fn index_set(&self, name: &SessionName, score: u64, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg(score).arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
     }
 
     /// One snapshot of the records named.
@@ -402,12 +234,6 @@ impl Store {
     }
 }
 
-/// When the earliest archive is to go; 0 without archives.
-fn earliest_due(head: &Head) -> u64 {
-    let archives = head.archives().into_iter();
-    archives.filter_map(|archive| head.incarnations.get(&archive)).map(|one| one.purge_ms).min().unwrap_or(0)
-}
-
 /// The values of a snapshot, sealed, in the order asked for.
 pub enum Snapshot {
     Values(u64, Vec<Option<Vec<u8>>>),
@@ -462,13 +288,6 @@ pub fn open_all(
         }
     }
     Ok(found)
-}
-
-/// The owner's name and time of a live lease.
-pub fn held(name: &SessionName, keys: &SessionKeys, sealed_owner: &[u8], until_ms: u64, now_ms: u64) -> Held {
-    let owner =
-        keys.open_part(name, OWNER_PART, sealed_owner).and_then(|bytes| String::from_utf8(bytes).ok());
-    Held { owner, left: Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms }
 }
 
 /// The attributes of an incarnation.

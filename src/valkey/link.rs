@@ -15,7 +15,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::crypto::{OwnerTag, SharedKeyring};
+use crate::crypto::{Keyring, OwnerTag, SharedKeyring, check_canary};
 
 use super::{
     LinkConfig, LinkState, StartError, Target,
@@ -27,6 +27,7 @@ use super::{
     preflight::{DurabilityLevel, Report, ServerFacts},
     reconnect::{Source, Supervisor},
     script::Script,
+    store_identity::canary_field,
     target::Endpoint,
 };
 
@@ -201,6 +202,21 @@ impl Link {
         deadline: Instant,
     ) -> Result<(), LinkError> {
         self.inner.confirm_absent(kind, tag, deadline).await
+    }
+
+    /// Whether key `id` of the keyring is the one this database was written with.
+    pub async fn canary_opens(
+        &self,
+        keyring: &Keyring,
+        id: u32,
+        deadline: Instant,
+    ) -> Result<bool, LinkError> {
+        let mut read = redis::cmd("HGET");
+        read.arg(self.inner.names.meta()).arg(canary_field(id));
+        match self.run(Lane::Small, Op::Cmd(read), deadline).await? {
+            Value::BulkString(canary) => Ok(check_canary(keyring, id, &canary)),
+            _ => Ok(false),
+        }
     }
 
     /// Messages on `channel`, from now on. Best effort, and over reconnections: what is sent meanwhile is lost.

@@ -297,7 +297,7 @@ fn kind_field(kind: &str) -> String {
     format!("kind:{kind}")
 }
 
-fn canary_field(id: u32) -> String {
+pub(super) fn canary_field(id: u32) -> String {
     format!("canary:{id}")
 }
 
