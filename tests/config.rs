@@ -119,6 +119,9 @@ fn a_setting_that_would_have_no_effect_is_refused() {
     }
     let why = refused(&[url], &[]);
     assert!(why.contains("--env prod"), "{why}");
+    // An environment may be shared with another use.
+    let config = load(&[url, ("env", "dev")], &[("PANNIER_VALKEY_SERVER", "/nowhere")]).unwrap();
+    assert!(value(&config, "valkey-server").1.contains("without effect"));
 }
 
 #[test]

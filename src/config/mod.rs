@@ -196,16 +196,15 @@ impl Reader {
         }
     }
 
+    /// An environment may be shared with other uses; a flag, or a key in the file, is meant for this process.
     fn refuse_settings_without_effect(&self, has_url: bool) -> Result<(), ConfigError> {
         for setting in SETTINGS {
             let given =
                 self.0.get(setting.name).is_some_and(|value| !(setting.is_switch() && value == "false"));
-            let why = match setting.with {
-                table::With::Embedded if has_url => "is for the embedded Valkey, but a URL is given too",
-                table::With::Url if !has_url => "is for an external Valkey: give --valkey-url as well",
-                _ => continue,
-            };
-            if given {
+            if let Some(why) = no_effect(setting, has_url)
+                && given
+                && self.0.origin(setting.name) != Origin::Environment
+            {
                 return Err(ConfigError(format!("{} {why}", self.cite(setting.name))));
             }
         }
@@ -352,7 +351,11 @@ impl Reader {
             (_, None) => setting.default.replace('`', ""),
         };
         let origin = match self.0.origin(setting.name) {
-            Origin::Environment => setting.env().unwrap_or_default(),
+            Origin::Environment => {
+                let has_url = matches!(config.valkey, Valkey::Url { .. });
+                let note = if no_effect(setting, has_url).is_some() { ", without effect here" } else { "" };
+                format!("{}{note}", setting.env().unwrap_or_default())
+            }
             Origin::File => format!("file {}", self.0.get("config").unwrap_or_default()),
             origin => origin.to_string(),
         };
@@ -368,6 +371,14 @@ fn check_durability(config: &Config) -> Result<(), ConfigError> {
             Err(ConfigError("--durability fsync needs --embedded-fsync always".into()))
         }
         _ => Ok(()),
+    }
+}
+
+fn no_effect(setting: &Setting, has_url: bool) -> Option<&'static str> {
+    match setting.with {
+        table::With::Embedded if has_url => Some("is for the embedded Valkey, but a URL is given too"),
+        table::With::Url if !has_url => Some("is for an external Valkey: give --valkey-url as well"),
+        _ => None,
     }
 }
 

@@ -11,8 +11,8 @@ pub fn reference() -> String {
          Made from the table in `src/config/table.rs` by `make docs`; a test fails when it is not current.\n\n\
          A setting is taken from the first place that has it: **flag**, **environment**, **TOML file** (`--config`), \
          default. In the file its name is that of the flag, such as `drain-delay = \"2s\"`. An unknown flag or key is an \
-         error. Of the environment only the names below are read, and an empty variable counts as not set. A setting \
-         that has no effect with the Valkey in use is refused too.\n\n\
+         error. Of the environment only the names below are read, and an empty variable counts as not set. A flag or \
+         key that has no effect with the Valkey in use is refused; a variable is passed over, and `config show` says so.\n\n\
          `pannier config show`, with the flags of `serve`, prints each value and where it came from, without secrets; \
          `pannier serve --check-config` does the same and checks everything that can be checked without starting.\n\n\
          Sizes: `64KiB`, `128MiB`, `2GiB` (`KB`, `MB`, `GB` and `K`, `M`, `G` mean the same), or bytes. Durations: \

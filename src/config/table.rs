@@ -113,7 +113,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "data-dir",
         "DIR",
-        "$XDG_DATA_HOME/pannier, else ~/.local/share/pannier",
+        "`$XDG_DATA_HOME/pannier`, else `~/.local/share/pannier`",
         "The embedded Valkey's data, and the keyring unless --keyring says otherwise. Made with mode 0700.",
     ),
     setting(
@@ -141,7 +141,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "keyring",
         "FILE",
-        "<data-dir>/keyring.toml",
+        "`<data-dir>/keyring.toml`",
         "The keys that everything is sealed with. Made at the first start when embedded; with a URL it must exist \
          (`pannier keys init`). Without it the data cannot be read by anybody: back it up.",
     ),
@@ -162,7 +162,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "socket",
         "PATH",
-        "$XDG_RUNTIME_DIR/pannier/pannier.sock, else /tmp/pannier-<uid>/pannier.sock",
+        "`$XDG_RUNTIME_DIR/pannier/pannier.sock`, else `/tmp/pannier-<uid>/pannier.sock`",
         "The unix socket, at most 100 bytes. Its directory must be a real one with mode 0700, of this user or root; it \
          is made when missing.",
     ),
