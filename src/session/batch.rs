@@ -212,9 +212,7 @@ impl Sender {
             .iter()
             .map(|item| match &item.work {
                 Work::Get(ids) => self.store.get_op(&self.name, &self.keys, ids),
-                Work::List(walk) => {
-                    self.store.list_op(&self.name, &self.keys, walk.cursor.scan, Some(&self.head))
-                }
+                Work::List(walk) => self.store.list_op(&self.name, &self.keys, walk, Some(&self.head)),
                 Work::Commit(commit, _) => {
                     let terms = Terms {
                         fence: Some(self.fence),

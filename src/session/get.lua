@@ -1,7 +1,7 @@
 -- One snapshot of records.
 -- KEYS: head, records
 -- ARGV: incarnation, most bytes, field …
--- Reply: OK revision value|nil … | TOO_LARGE | MOVED (another incarnation is live) | GONE | LOST
+-- Reply: OK revision value|nil … | TOO_LARGE | MOVED (another incarnation is live, '0' = none) | GONE | LOST
 local h = redis.call('HMGET', head, 'i', 'r')
 local records = KEYS[2]
 local sentinel = redis.call('HEXISTS', records, SENTINEL)

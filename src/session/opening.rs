@@ -147,7 +147,7 @@ impl Opening {
             Walk { ty: String::new(), cursor: Cursor::default(), limit: usize::MAX, ids_only: false };
         loop {
             let store = &sessions.store;
-            let op = store.list_op(&self.name, &opened.keys, walk.cursor.scan, Some(&opened.head));
+            let op = store.list_op(&self.name, &opened.keys, &walk, Some(&opened.head));
             let step = match Listed::parse(store.link.run(Lane::Small, op, deadline).await?)? {
                 Listed::Step { scan, mut fields } => {
                     let codes: Vec<_> =

@@ -98,7 +98,7 @@ impl Handler {
         };
         let store = &self.sessions.store;
         let (head, keys) = store.existing(&name, deadline).await?;
-        let op = store.list_op(&name, &keys, walk.cursor.scan, Some(&head));
+        let op = store.list_op(&name, &keys, &walk, Some(&head));
         let step = match Listed::parse(store.link.run(Lane::Bulk, op, deadline).await?)? {
             Listed::Step { scan, fields } => walk.page(&keys, &name, scan, fields),
             Listed::Moved { .. } | Listed::Gone => return Err(store::busy()),

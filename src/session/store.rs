@@ -12,6 +12,7 @@ use super::{
     head::{Head, Incarnation},
     keys::{self, KeyCache, SessionKeys},
     name::{KIND, SessionName},
+    pages::Walk,
     records::{self, Record},
     reply::Reply,
     scripts,
@@ -29,8 +30,8 @@ pub(super) const TRIES: usize = 8;
 const GET_BYTES: usize = 32 * 1024 * 1024;
 /// Most fields that one step of a walk looks at.
 const SCAN_FIELDS: u64 = 500;
-/// About how many sealed bytes one step of a walk may read.
-const SCAN_BYTES: u64 = 4 * 1024 * 1024;
+/// About how many sealed bytes one step of a walk may give.
+const SCAN_BYTES: u64 = 1024 * 1024;
 
 /// The session records of one database.
 pub struct Store {
@@ -108,12 +109,12 @@ impl Store {
         Op::Script { script: &scripts::GET, keys, args }
     }
 
-    /// What a walk does next. `records` and `bytes` are the session's totals: the larger the values, the shorter the step.
+    /// What a walk does next. The larger the session's values, the fewer it looks at at once.
     pub fn list_op(
         &self,
         name: &SessionName,
         keys: &SessionKeys,
-        cursor: u64,
+        walk: &Walk,
         head: Option<&Head>,
     ) -> Op<'static> {
         let (records, bytes) = head
@@ -121,8 +122,16 @@ impl Store {
             .map(|live| live.counts.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
             .unwrap_or((0, 0));
         let mean = bytes.checked_div(records).unwrap_or(0).max(1);
-        let fields = (SCAN_BYTES / mean).clamp(10, SCAN_FIELDS);
-        let args = vec![commit::decimal(keys.incarnation), commit::decimal(cursor), commit::decimal(fields)];
+        let code = (!walk.ty.is_empty()).then(|| keys.record.type_code(&walk.ty).as_bytes().to_vec());
+        let args = vec![
+            commit::decimal(keys.incarnation),
+            commit::decimal(walk.cursor.scan),
+            commit::decimal((SCAN_BYTES / mean).clamp(1, SCAN_FIELDS)),
+            commit::decimal(SCAN_FIELDS),
+            commit::decimal((walk.limit as u64).min(2 * SCAN_FIELDS)),
+            commit::decimal(SCAN_BYTES),
+            code.unwrap_or_default(),
+        ];
         let keys = vec![name.head(&self.link), name.records(&self.link, keys.incarnation)];
         Op::Script { script: &scripts::LIST, keys, args }
     }
