@@ -129,6 +129,10 @@ impl Attach {
             let mut fragments = Vec::new();
             loop {
                 let reply = attach.next().await?.expect("the preloaded records");
+                if reply.seq == 0 {
+                    attach.pushes.extend(reply.event);
+                    continue;
+                }
                 let Some(Event::Records(records)) = reply.event else { panic!("not records: {reply:?}") };
                 if reply.seq == marker {
                     break;
