@@ -185,3 +185,33 @@ test('a call after the end is said, never lost in silence', async () => {
   expect(ended.events.filter(event => event === 'late')).toHaveLength(2)
   expect(ended.warnings.join()).toMatch(/set came too late/)
 })
+
+// Baileys 6.7.24's transactions; row 8
+test('what is added to a set under way is stored before it resolves, in order, and said', async () => {
+  const name = newName()
+  const state = await open(pannier, name)
+  const told: Record<string, boolean> = { one: true }
+  const given: Record<string, Record<string, unknown>> = { 'sender-key-memory': { group: told }, session: { a: { n: 1 } }, 'pre-key': { '9': { k: 9 } } }
+  const rounds: Record<string, unknown>[] = [{ a: { n: 2 }, b: Buffer.from('b') }, { b: null, c: { n: 3 } }]
+  state.on('commit', () => {
+    // Called before the set resolves: a commit of what was there has come in.
+    const values = rounds.shift()
+    if (!values) return
+    told.two = true
+    given.session = Object.assign(given.session ?? {}, values)
+    given['pre-key'] = Object.assign(given['pre-key'] ?? {}, { '7': { k: 7 } })
+    given.tctoken = { t: 'x' }
+  })
+  const before = state.revision
+  await state.state.keys.set(data(given))
+  expect(state.revision).toBe(before + 3)
+  expect(state.events.filter(event => event === 'late')).toHaveLength(2)
+  expect(state.warnings.join()).toMatch(/added to a set under way/)
+  await state.close()
+  const fresh = await open(pannier, name)
+  expect(await many(fresh, 'session', ['a', 'b', 'c'])).toEqual({ a: { n: 2 }, c: { n: 3 } })
+  expect(await many(fresh, 'pre-key', ['7', '9'])).toEqual({ '7': { k: 7 }, '9': { k: 9 } })
+  expect(await one(fresh, 'sender-key-memory', 'group')).toEqual({ one: true, two: true })
+  expect(await one(fresh, 'tctoken', 't')).toBe('x')
+  await fresh.close()
+})

@@ -30,8 +30,11 @@ export interface AuthStateEvents {
   retry: (retry: { error: PannierError; attempt: number }) => void
   /** Another owner holds the session, and it is waited for. */
   held: (holder: { owner: string | undefined; until: Date | undefined }) => void
-  /** A call came after clear() or close(), and was rejected: something still uses an old state. */
-  late: (late: { call: string }) => void
+  /**
+   * `stored: false`: a call came after clear() or close(), and was rejected; something still uses an old state. `stored: true`:
+   * values were added to what `set` was given while it was under way, as Baileys 6.7.24 does; they are stored too.
+   */
+  late: (late: { call: string; stored: boolean }) => void
 }
 
 /** Writes a line of log. */

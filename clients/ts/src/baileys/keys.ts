@@ -1,4 +1,7 @@
 // Baileys' key store over Records: what Baileys expects of `get` and `set`, and no more.
+//
+// Baileys 6.7.24 goes on adding to the object that it handed to `set`, and forgets what it added once `set` has resolved. So the
+// object is looked at again after each commit, and what came in meanwhile is stored before the call ends.
 
 import { closed, type PannierError } from '../errors.js'
 import type { RecordName } from '../stream/commit-codec.js'
@@ -10,6 +13,15 @@ import { decode, define, encode, type Encoded } from './json.js'
 const LARGE: Readonly<Record<string, number>> = { session: 64 * 1024, 'sender-key': 128 * 1024 }
 /** A warning of a type comes at most this often. */
 const WARN_EVERY_MS = 60_000
+
+/** What `set` was given, as it was when it was looked at. */
+interface Given {
+  type: string
+  id: string
+  value: unknown
+  /** Of an object, how many keys it had: Baileys 6.7.24 also adds to values that it has set. */
+  keys: number
+}
 
 /** The keys of one auth state. */
 export class KeyStore {
@@ -47,29 +59,40 @@ export class KeyStore {
     return found
   }
 
-  /** Stores all, or nothing. Falsy values delete. The content is that of the moment of the call. */
+  /** Stores all, or nothing. Falsy values delete. The content is that of the moment of the call, and what was added until its end. */
   async set(data: object): Promise<void> {
     this.#check('set')
+    let given = look(data)
+    if (given.length === 0) return
+    await this.#write(given)
+    for (;;) {
+      // With nothing else to run between this look and the caller's next step.
+      await new Promise(setImmediate)
+      const now = look(data)
+      const added = difference(given, now)
+      if (added.length === 0) return
+      this.#check('set')
+      this.#addedLate(added.length)
+      await this.#write(added)
+      given = now
+    }
+  }
+
+  #write(given: readonly Given[]): Promise<void> {
     const puts: { type: string; id: string; value: Encoded }[] = []
     const deletes: RecordName[] = []
-    for (const [type, values] of Object.entries(data) as [string, Record<string, unknown> | null | undefined][]) {
-      if (!values) continue
-      if (type === CREDS) throw new TypeError('creds are stored with saveCreds, not with keys.set')
-      for (const id of Object.keys(values)) {
-        const given = values[id]
-        if (!given) {
-          deletes.push({ type, id })
-          continue
-        }
-        const value = encode(given)
-        const limit = LARGE[type]
-        if (limit !== undefined && value.size > limit) this.#warn(type, value.size)
-        puts.push({ type, id, value })
+    for (const { type, id, value: plain } of given) {
+      if (!plain) {
+        deletes.push({ type, id })
+        continue
       }
+      const value = encode(plain)
+      const limit = LARGE[type]
+      if (limit !== undefined && value.size > limit) this.#warn('a record is unusually large', { type, bytes: value.size })
+      puts.push({ type, id, value })
     }
-    if (puts.length === 0 && deletes.length === 0) return
     this.life.saver.before()
-    await this.handle.records.write({ puts, deletes })
+    return this.handle.records.write({ puts, deletes })
   }
 
   async listIds(type: string): Promise<string[]> {
@@ -110,7 +133,7 @@ export class KeyStore {
     if (why === undefined) return undefined
     const { events } = this.handle
     events.log('warn', `${call} came too late`, { reason: why.reason })
-    events.emit('late', { call })
+    events.emit('late', { call, stored: false })
     return why
   }
 
@@ -124,10 +147,46 @@ export class KeyStore {
     return this.handle.baileys.proto.Message.AppStateSyncKeyData.fromObject(value as Record<string, unknown>)
   }
 
-  #warn(type: string, bytes: number): void {
-    const now = Date.now()
-    if (now - (this.#warned.get(type) ?? 0) < WARN_EVERY_MS) return
-    this.#warned.set(type, now)
-    this.handle.events.log('warn', 'a record is unusually large', { type, bytes })
+  #addedLate(records: number): void {
+    this.#warn('values were added to a set under way; they are stored too', { records })
+    this.handle.events.emit('late', { call: 'set', stored: true })
   }
+
+  #warn(message: string, fields: { type?: string; [name: string]: unknown }): void {
+    const now = Date.now()
+    const what = fields.type ?? message
+    if (now - (this.#warned.get(what) ?? 0) < WARN_EVERY_MS) return
+    this.#warned.set(what, now)
+    this.handle.events.log('warn', message, fields)
+  }
+}
+
+/** @throws TypeError when creds are among them */
+function look(data: object): Given[] {
+  const given: Given[] = []
+  for (const [type, values] of Object.entries(data) as [string, Record<string, unknown> | null | undefined][]) {
+    if (!values) continue
+    if (type === CREDS) throw new TypeError('creds are stored with saveCreds, not with keys.set')
+    for (const id of Object.keys(values)) {
+      const value = values[id]
+      given.push({ type, id, value, keys: keyCount(value) })
+    }
+  }
+  return given
+}
+
+function keyCount(value: unknown): number {
+  if (typeof value !== 'object' || value === null || value instanceof Uint8Array) return 0
+  return Array.isArray(value) ? value.length : Object.keys(value).length
+}
+
+/** What is in `now` and was not in `before`, or was another. */
+function difference(before: readonly Given[], now: readonly Given[]): Given[] {
+  if (before.length === now.length && before.every((one, at) => same(one, now[at]))) return []
+  const known = new Map(before.map(one => [`${one.type}\0${one.id}`, one]))
+  return now.filter(one => !same(one, known.get(`${one.type}\0${one.id}`)))
+}
+
+function same(one: Given, other: Given | undefined): boolean {
+  return other !== undefined && one.id === other.id && one.type === other.type && one.value === other.value && one.keys === other.keys
 }
