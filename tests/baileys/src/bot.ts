@@ -10,6 +10,8 @@ export interface AuthStore {
   state: AuthenticationState
   saveCreds(): Promise<void>
   close?(): Promise<void>
+  /** A store that can tell that it is of no more use, as Pannier does. */
+  on?(event: 'fatal', listener: (error: Error) => void): unknown
 }
 
 /** Opens (again) the state of the bot with that name. */
@@ -34,9 +36,12 @@ export class Bot {
   pairings = 0
   /** Status codes of the connections that closed. */
   readonly closes: number[] = []
+  /** What the store gave as reason for being of no more use; then the bot has ended. */
+  fatal: Error | undefined
   #socket: WASocket | undefined
-  #store: AuthStore | undefined
+  readonly #stores: AuthStore[] = []
   #saving: Promise<unknown> = Promise.resolve()
+  readonly #replies = new Set<Promise<unknown>>()
   #stopped = false
   readonly #ready = new Inbox<void>('open connection')
 
@@ -72,11 +77,14 @@ export class Bot {
     return this.socket.authState.creds
   }
 
+  /** Ends in order: Baileys stores that it has sent a message only after it has sent it. */
   async stop(): Promise<void> {
+    // With a store of no more use it tries for half a minute.
+    if (!this.fatal) await Promise.all(this.#replies)
     this.#stopped = true
     await this.#socket?.end(undefined)
     await this.#saving
-    await this.#store?.close?.()
+    for (const store of this.#stores) await store.close?.()
   }
 
   async #connect(): Promise<void> {
@@ -84,10 +92,15 @@ export class Bot {
     if (this.#stopped) return
     const store = await openAuthState(name)
     if (this.#stopped) return store.close?.()
-    this.#store = store
+    this.#stores.push(store)
     const { state, saveCreds } = store
     const socket = baileys(version).makeWASocket({ auth: state, logger, waWebSocketUrl: url, retryRequestDelayMs: 1 })
     this.#socket = socket
+    store.on?.('fatal', error => {
+      this.fatal ??= error
+      this.#stopped = true
+      void socket.end(error)
+    })
     socket.ev.on('creds.update', () => {
       this.#saving = Promise.all([this.#saving, saveCreds()])
     })
@@ -120,7 +133,10 @@ export class Bot {
     this.received.push({ text, message })
     const answer = this.options.reply?.(text)
     if (answer !== undefined && message.key.remoteJid) {
-      void socket.sendMessage(message.key.remoteJid, { text: answer }).catch(error => this.undecryptable.push(`not sent: ${error}`))
+      const sent = socket.sendMessage(message.key.remoteJid, { text: answer })
+        .catch(error => this.undecryptable.push(`not sent: ${error}`))
+        .finally(() => this.#replies.delete(sent))
+      this.#replies.add(sent)
     }
   }
 }

@@ -10,6 +10,8 @@ interface Write {
 
 export class StoreRecord {
   readonly #writes = new Map<string, Write[]>()
+  /** Sets under way: each notes what is new in the object that it was given, for 6.7.24 goes on adding to it. */
+  readonly #underWay = new Set<() => void>()
 
   /** How many records the store must hold now. */
   get size(): number {
@@ -24,15 +26,24 @@ export class StoreRecord {
 
   begin(data: SignalDataSet): () => void {
     const begun: [Write[], Write][] = []
-    for (const [type, values] of Object.entries(data)) {
-      for (const [id, value] of Object.entries(values)) {
-        const write = { text: value ? text(value) : undefined, acknowledged: false }
-        const writes = this.#of(type, id)
-        writes.push(write)
-        begun.push([writes, write])
+    const noted = new Map<string, string>()
+    const note = () => {
+      for (const [type, values] of Object.entries(data)) {
+        for (const [id, value] of Object.entries(values)) {
+          const write = { text: value ? text(value) : undefined, acknowledged: false }
+          if (noted.get(`${type}\0${id}`) === (write.text ?? '')) continue
+          noted.set(`${type}\0${id}`, write.text ?? '')
+          const writes = this.#of(type, id)
+          writes.push(write)
+          begun.push([writes, write])
+        }
       }
     }
+    note()
+    this.#underWay.add(note)
     return () => {
+      note()
+      this.#underWay.delete(note)
       for (const [writes, write] of begun) {
         write.acknowledged = true
         writes.splice(0, writes.indexOf(write))
@@ -42,12 +53,14 @@ export class StoreRecord {
 
   /** Call before the read; the result takes what was read. */
   expect(type: string, ids: string[]): (found: { [id: string]: unknown }) => void {
+    this.#noteAdded()
     const before = ids.map(id => {
       const writes = this.#of(type, id)
       const settled = writes.findLast(({ acknowledged }) => acknowledged)
       return { id, writes, possible: new Set(settled ? writes.slice(writes.indexOf(settled)) : writes), fresh: !settled }
     })
     return found => {
+      this.#noteAdded()
       for (const { id, writes, possible, fresh } of before) {
         const value = found[id] ? text(found[id]) : undefined
         for (const write of writes) possible.add(write)
@@ -56,6 +69,10 @@ export class StoreRecord {
       }
       for (const id of Object.keys(found)) if (!ids.includes(id)) throw new Error(`${type} ${id} was not asked for`)
     }
+  }
+
+  #noteAdded(): void {
+    for (const note of this.#underWay) note()
   }
 
   #of(type: string, id: string): Write[] {

@@ -19,6 +19,8 @@ export interface PairsOptions {
   steps?: number
   /** A bot is closed and opened again about every so many steps; 0 never. */
   reopenEvery?: number
+  /** The bots' store keeps what 6.7.24 adds to a set under way, as Pannier does: then a bot may do several things at once. */
+  keepsAdded?: boolean
   /** Called before each step, while earlier ones may still be under way: the place to kill something. */
   between?(step: number): Promise<void> | void
 }
@@ -167,11 +169,12 @@ class Exchange {
   /**
    * What must not overlap with work of `party` that touches its sessions with `others`, because Baileys itself does not
    * keep it apart. libsignal queues by address in the whole process, and there rc14's transactions see each other's
-   * context; 6.7.24 has one transaction for the whole store and forgets what is set while it commits.
+   * context; 6.7.24 has one transaction for the whole store and forgets what is set while it commits, unless the store sees to that.
    */
   #lanesOf(party: Party, others: Party[]): string[] {
     const addresses = others.filter(other => other !== party).map(other => `address of ${other.name}`)
-    return this.options.version === '6.7.24' ? [party.name, ...addresses] : addresses
+    const oneAtATime = this.options.version === '6.7.24' && !(this.options.keepsAdded && this.#bots.includes(party))
+    return oneAtATime ? [party.name, ...addresses] : addresses
   }
 
   #text(n: number): string {
