@@ -26,10 +26,26 @@ export function encode(value: unknown): Encoded {
   const bytes = bytesOf(value)
   if (bytes) return { kind: ValueKind.VALUE_KIND_BYTES, value: bytes, size: bytes.length, care: false }
   if (isThenable(value)) throw new TypeError('a value is a Promise: await it first')
-  const care = holdsBytes(value, 0)
-  const text = JSON.stringify(care ? tagged(value, '', 0) : value) as string | undefined
+  let text = stringify(value)
+  // Bytes show in the text: only then is the value looked through, which costs more than the text itself.
+  const care = text !== undefined && mayHoldBytes(text)
+  if (care && holdsBytes(value, 0)) text = stringify(tagged(value, '', 0))
   if (text === undefined) throw new TypeError(`a value of type ${typeof value} cannot be stored`)
   return { kind: ValueKind.VALUE_KIND_JSON, value: text, size: Buffer.byteLength(text), care }
+}
+
+function stringify(value: unknown): string | undefined {
+  try {
+    return JSON.stringify(value) as string | undefined
+  } catch (error) {
+    if (error instanceof RangeError) throw new TypeError('a value is nested too deeply, or holds itself')
+    throw error
+  }
+}
+
+/** Whether a text may show bytes, in any of their forms. */
+function mayHoldBytes(text: string): boolean {
+  return text.includes('Buffer"') || text.includes('{"0":')
 }
 
 /** A fresh value. */
@@ -46,7 +62,7 @@ export function fromStored(kind: ValueKind, bytes: Buffer): Encoded {
     return { kind: ValueKind.VALUE_KIND_BYTES, value: Buffer.from(bytes), size: bytes.length, care: false }
   }
   const value = bytes.toString('utf8')
-  return { kind, value, size: bytes.length, care: value.includes('Buffer"') || value.includes('0":') }
+  return { kind, value, size: bytes.length, care: mayHoldBytes(value) }
 }
 
 /** The bytes of a value that is bytes in any of their forms; a copy. */
