@@ -47,7 +47,10 @@ export enum Durability {
   DURABILITY_UNSPECIFIED = 0,
   /** DURABILITY_MEMORY - In Valkey's memory. */
   DURABILITY_MEMORY = 1,
-  /** DURABILITY_AOF - In an append-only file flushed every second: survives a crash of Valkey, not of the host. */
+  /**
+   * DURABILITY_AOF - In an append-only file flushed every second. A crash of the host loses the last second or two; so can a crash of Valkey, while
+   * a flush is under way.
+   */
   DURABILITY_AOF = 2,
   /** DURABILITY_FSYNC - Flushed to disk before the reply (`appendfsync always`). */
   DURABILITY_FSYNC = 3,
