@@ -95,6 +95,37 @@ async fn what_destroys_needs_a_yes_and_a_deleted_session_comes_back() {
     assert_eq!(json(&sidecar, &["deleted"]).as_array().unwrap().len(), 0);
 }
 
+/// On a terminal it asks for the name, and takes no other for it.
+#[tokio::test]
+async fn on_a_terminal_the_name_must_be_typed() {
+    const TERMINAL: &str = "
+import os, pty, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+shown = b''
+while b'to go on: ' not in shown:
+    shown += os.read(terminal, 1024)
+os.write(terminal, sys.argv[1].encode() + b'\\n')
+try:
+    while os.read(terminal, 1024): pass
+except OSError: pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+";
+    let sidecar = Sidecar::start(Options::default()).await;
+    make_session(&sidecar, "bot-1", 1).await;
+    let address = sidecar.address();
+    for (typed, code, left) in [("bot-2", 1, 1), ("", 1, 1), ("bot-1", 0, 0)] {
+        let status = std::process::Command::new("python3")
+            .args(["-c", TERMINAL, typed, support::BINARY])
+            .args(["sessions", "delete", "bot-1", "--address", &address])
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{typed}");
+        assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), left);
+    }
+}
+
 #[tokio::test]
 async fn a_broken_lease_is_lost_by_its_holder() {
     let sidecar = Sidecar::start(Options::default()).await;

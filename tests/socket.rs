@@ -138,6 +138,33 @@ fn a_directory_that_others_control_is_refused() {
     assert!(why.contains("is a link"), "{why}");
 }
 
+#[tokio::test]
+async fn a_shared_socket_is_open_to_its_group_and_so_is_a_directory_made_for_it() {
+    const GROUP: u32 = 65534;
+    if !rustix::process::getuid().is_root() {
+        eprintln!("SKIP a_shared_socket_is_open_to_its_group: only root can give files to any group");
+        return;
+    }
+    let dir = short_temp_dir();
+    let options = Options {
+        dir: Some(dir.clone()),
+        socket_name: Some("run/pannier.sock".into()),
+        ..Options::default()
+    };
+    let options = options.arg("--socket-mode=0660").arg("--socket-group=65534");
+    let mut sidecar = Sidecar::start(Options { no_wait: true, ..options }).await;
+    sidecar.wait_serving(Duration::from_secs(20)).await;
+    let group = |path: &Path| fs::symlink_metadata(path).unwrap().gid();
+    assert_eq!((mode(&sidecar.socket), group(&sidecar.socket)), (0o660, GROUP));
+    let run = dir.path().join("run");
+    assert_eq!((mode(&run), group(&run)), (0o750, GROUP));
+    // The embedded Valkey beside it stays ours alone.
+    let valkey =
+        fs::read_dir(&run).unwrap().map(|e| e.unwrap().path()).find(|path| path != &sidecar.socket).unwrap();
+    assert_eq!(mode(&valkey) & 0o077, 0, "{}", valkey.display());
+    sidecar.stop().await;
+}
+
 /// Two at once on a dead socket: one wins, and its socket is not removed by the loser.
 #[tokio::test]
 async fn of_two_that_start_at_once_one_wins() {

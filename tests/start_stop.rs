@@ -177,6 +177,26 @@ async fn peers_that_hang_do_not_hold_up_the_end() {
     half.read_to_end(&mut rest).await.unwrap();
 }
 
+/// Nothing that hangs holds up the end beyond its bound: here the embedded Valkey itself, with a call waiting for it.
+#[tokio::test]
+async fn a_frozen_valkey_does_not_hold_up_the_end() {
+    let mut sidecar = Sidecar::start(Options::default()).await;
+    let valkey = sidecar.embedded_pid();
+    kill_process(valkey, Signal::STOP).unwrap();
+    let mut sessions = sidecar.sessions();
+    let waiting = tokio::spawn(async move {
+        let request = pannier::proto::v1::GetSessionRequest { session: "bot-1".into(), ..Default::default() };
+        sessions.get_session(request).await
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let begin = Instant::now();
+    sidecar.sigterm();
+    assert!(sidecar.wait_exit(Duration::from_secs(26)).await.success());
+    assert!(begin.elapsed() < Duration::from_secs(26));
+    assert!(waiting.await.unwrap().is_err());
+    let _ = kill_process(valkey, Signal::KILL);
+}
+
 /// An open Watch hears of the end, and ends.
 #[tokio::test]
 async fn an_open_watch_is_told_and_ends() {

@@ -267,7 +267,7 @@ impl Sidecar {
 
     /// The embedded Valkey's socket.
     pub fn embedded_socket(&self) -> Option<PathBuf> {
-        embedded_sockets(self.dir.path()).into_iter().next()
+        embedded_sockets(self.socket.parent().unwrap()).into_iter().next()
     }
 
     /// A plain connection to the embedded Valkey.
@@ -289,7 +289,7 @@ impl Drop for Sidecar {
         }
         self.kill9();
         if self.options.valkey_url.is_none() && Arc::strong_count(&self.dir) <= 2 {
-            for socket in embedded_sockets(self.dir.path()) {
+            for socket in embedded_sockets(self.socket.parent().unwrap()) {
                 end_valkey(&socket);
             }
         }
