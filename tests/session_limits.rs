@@ -221,8 +221,8 @@ async fn unary_calls_out_of_bounds_name_the_field_and_write_nothing() {
         }
     }
     macro_rules! refused {
-        ($field:literal, $call:ident, $request:ident { $($rest:tt)* }) => {
-            let request = v1::$request { $($rest)* ..Default::default() };
+        ($field:literal, $call:ident, $request:ident { $($name:ident : $value:expr),* $(,)? }) => {
+            let request = v1::$request { $($name: $value,)* ..Default::default() };
             check(&answer(client.$call(request).await).err().unwrap(), $field);
         };
     }
