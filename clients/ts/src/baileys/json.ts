@@ -42,7 +42,7 @@ export function encode(value: unknown): Encoded {
 
 function stringify(value: unknown): string | undefined {
   try {
-    return JSON.stringify(value) as string | undefined
+    return JSON.stringify(value)
   } catch (error) {
     if (error instanceof RangeError) throw new TypeError('a value is nested too deeply, or holds itself')
     throw error
