@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::cmd;
 use tokio::time::Instant;
 
 use super::{
@@ -289,7 +288,7 @@ impl Store {
         deadline: Instant,
     ) -> Result<Option<u64>> {
         // An owner that is listed but has no head looks like a lost database: say first that it is going.
-        self.index_unmake(name, deadline).await?;
+        self.index_unmaking(name, deadline).await?;
         let mut args = vec![
             decimal(head.live),
             head.archive_list.clone().into_bytes(),
@@ -336,22 +335,6 @@ impl Store {
             "NONE" | "GONE" => Err(not_found()),
             _ => Err(reply.unexpected()),
         }
-    }
-
-    async fn index_unmake(&self, name: &SessionName, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg("XX").arg(-1).arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
-
-    /// Takes the owner out of the index unless somebody is making it anew and has said so.
-    pub(super) async fn unlist(&self, name: &SessionName, deadline: Instant) -> Result<()> {
-        let keys = vec![self.link.index_key(KIND, name.tag().bucket())];
-        let args = vec![name.tag().as_bytes().to_vec()];
-        let op = Op::Script { script: &scripts::UNLIST, keys, args };
-        self.link.run(Lane::Small, op, deadline).await?;
-        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ mod commit;
 mod convert;
 mod head;
 mod hints;
+mod index;
 mod intake;
 mod keys;
 mod lease;

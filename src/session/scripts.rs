@@ -45,10 +45,12 @@ pub static DELETE: Script = script!("delete", "#!lua flags=allow-oom");
 pub static RESTORE: Script = script!("restore", "#!lua");
 pub static SHRED: Script = script!("shred", "#!lua flags=allow-oom");
 
+pub static INDEX: Script = Script::new("session/index", include_str!("index.lua"));
 pub static UNLIST: Script = Script::new("session/unlist", include_str!("unlist.lua"));
 pub static DUE: Script =
     Script::new("session/due", concat!("#!lua flags=no-writes\n", clock!(), include_str!("due.lua")));
 
 /// All of them, to be loaded on every connect.
-pub static ALL: &[&Script] =
-    &[&OPEN, &COMMIT, &GET, &LIST, &RENEW, &RELEASE, &CLEAR, &DELETE, &RESTORE, &SHRED, &UNLIST, &DUE];
+pub static ALL: &[&Script] = &[
+    &OPEN, &COMMIT, &GET, &LIST, &RENEW, &RELEASE, &CLEAR, &DELETE, &RESTORE, &SHRED, &INDEX, &UNLIST, &DUE,
+];

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redis::cmd;
 use tokio::time::Instant;
 
 use super::{
@@ -94,7 +93,7 @@ impl Store {
             };
             let creates = !exists && terms.min_revision <= head.revision && terms.resume.is_none();
             if creates {
-                self.index_add(name, "-1", deadline).await?;
+                self.index_making(name, deadline).await?;
             }
             let op = self.open_op(name, terms, &keys, &head, proposed, wrapped);
             let mut reply = Reply::parse(self.link.run(Lane::Small, op, deadline).await?)?;
@@ -167,45 +166,6 @@ impl Store {
         let keys = vec![name.head(&self.link), name.records(&self.link, keys.incarnation)];
         Op::Script { script: &scripts::OPEN, keys, args }
     }
-
-    /// Lists the owner in the index before it exists; leaves an entry that is there alone.
-    async fn index_add(&self, name: &SessionName, score: &str, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket()))
-            .arg("NX")
-            .arg(score)
-            .arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
-
-    /// Says in the index that the owner exists, or when its earliest archive is due.
-    pub(super) async fn index_settle(
-        &self,
-        name: &SessionName,
-        head: &Head,
-        deadline: Instant,
-    ) -> Result<()> {
-        self.index_set(name, earliest_due(head), deadline).await
-    }
-
-    /// The same for an owner that has just been made. A deletion since then has said itself when its archive is due: that
-    /// is later, and stays.
-    async fn index_made(&self, name: &SessionName, head: &Head, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg("GT");
-        add.arg(earliest_due(head)).arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
-
-    /// Sets the owner's score in the index.
-    pub(super) async fn index_set(&self, name: &SessionName, score: u64, deadline: Instant) -> Result<()> {
-        let mut add = cmd("ZADD");
-        add.arg(self.link.index_key(KIND, name.tag().bucket())).arg(score).arg(name.tag().as_bytes());
-        self.link.run(Lane::Small, Op::Cmd(add), deadline).await?;
-        Ok(())
-    }
 }
 
 /// The owner's name and time of a live lease.
@@ -213,10 +173,4 @@ pub fn held(name: &SessionName, keys: &SessionKeys, sealed_owner: &[u8], until_m
     let owner =
         keys.open_part(name, OWNER_PART, sealed_owner).and_then(|bytes| String::from_utf8(bytes).ok());
     Held { owner, left: Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms }
-}
-
-/// When the earliest archive is to go; 0 without archives.
-fn earliest_due(head: &Head) -> u64 {
-    let archives = head.archives().into_iter();
-    archives.filter_map(|archive| head.incarnations.get(&archive)).map(|one| one.purge_ms).min().unwrap_or(0)
 }
