@@ -215,7 +215,7 @@ async fn a_lapsed_lease_goes_on_when_nobody_has_taken_it() {
         match bot.commit(2, vec![put("creds", "creds", "2")], vec![]).await {
             Ok(committed) => break committed,
             Err(refused) => {
-                assert!(refused.code == Code::Unavailable && Instant::now() < until, "{refused:?}")
+                assert!(refused.code == Code::Unavailable && Instant::now() < until, "{refused:?}");
             }
         }
     };

@@ -17,7 +17,7 @@ use super::{
     name::SessionName,
     pages::{Listed, Step, Walk},
     records::Record,
-    reply::Reply,
+    reply::{self, Reply},
     store::{Snapshot, Store, open_all},
 };
 use crate::{
@@ -271,7 +271,7 @@ impl Sender {
                     }
                     "FENCED" => Done::Astray(Astray::Fenced { deleted: reply.word()? == "DELETED" }),
                     "GONE" => Done::Astray(Astray::Gone),
-                    _ => return Err(reply.unexpected()),
+                    _ => return Err(reply::unexpected()),
                 })
             }),
         };

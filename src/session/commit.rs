@@ -7,7 +7,7 @@ use super::{
     keys::SessionKeys,
     name::SessionName,
     records::{self, Put},
-    reply::Reply,
+    reply::{self, Reply},
     scripts,
 };
 use crate::{
@@ -176,7 +176,7 @@ impl Outcome {
                 "commit.puts",
                 "more than 64 record types of the application's own in one session",
             )),
-            _ => return Err(reply.unexpected()),
+            _ => return Err(reply::unexpected()),
         })
     }
 }

@@ -9,7 +9,7 @@ use super::{
     head::Head,
     keys::SessionKeys,
     name::{KIND, SessionName},
-    reply::Reply,
+    reply::{self, Reply},
     scripts,
     store::{Store, TRIES, busy, millis, not_found},
 };
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How long an archive is kept.
-pub const KEEP: Duration = Duration::from_hours(7 * 24);
+pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Archives of one session.
 const ARCHIVES_MAX: usize = 3;
 
@@ -136,7 +136,7 @@ impl Store {
                     return Err(commit::fenced(true));
                 }
                 "LOST" => return Err(self.lost(name, deadline).await),
-                _ => return Err(reply.unexpected()),
+                _ => return Err(reply::unexpected()),
             }
         }
         Err(busy())
@@ -181,7 +181,7 @@ impl Store {
                     return Ok(Some(Archived { incarnation: head.live, dropped_oldest: dropped.is_some() }));
                 }
                 "AGAIN" | "GONE" => {}
-                _ => return Err(reply.unexpected()),
+                _ => return Err(reply::unexpected()),
             }
         }
         Err(busy())
@@ -241,7 +241,7 @@ impl Store {
                     ));
                 }
                 "LOST" => return Err(self.lost(name, deadline).await),
-                _ => return Err(reply.unexpected()),
+                _ => return Err(reply::unexpected()),
             }
         }
         Err(busy())
@@ -316,7 +316,7 @@ impl Store {
                 }
                 Ok(None)
             }
-            _ => Err(reply.unexpected()),
+            _ => Err(reply::unexpected()),
         }
     }
 
@@ -333,7 +333,7 @@ impl Store {
         match reply.status() {
             "OK" => Ok((reply.number()? == 1, reply.number()?)),
             "NONE" | "GONE" => Err(not_found()),
-            _ => Err(reply.unexpected()),
+            _ => Err(reply::unexpected()),
         }
     }
 }

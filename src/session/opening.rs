@@ -22,9 +22,9 @@ use crate::{
 
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
 const LEASE_LEAST: Duration = Duration::from_secs(3);
-const LEASE_MOST: Duration = Duration::from_mins(10);
+const LEASE_MOST: Duration = Duration::from_secs(600);
 const WAIT_DEFAULT: Duration = Duration::from_secs(45);
-const WAIT_MOST: Duration = Duration::from_mins(10);
+const WAIT_MOST: Duration = Duration::from_secs(600);
 /// How often a waiting Open asks, whatever hints come.
 const WAIT_POLL: Duration = Duration::from_millis(500);
 /// How long an Open waits for one replica to have its fence.

@@ -40,13 +40,12 @@ impl Outbox {
         }
         let response = if self.waiting.is_empty() {
             match self.responses.try_send(Ok(response)) {
-                Ok(()) => return,
                 Err(mpsc::error::TrySendError::Closed(_)) => {
                     self.gone = true;
                     return;
                 }
                 Err(mpsc::error::TrySendError::Full(Ok(response))) => response,
-                Err(mpsc::error::TrySendError::Full(Err(_))) => return,
+                Ok(()) | Err(mpsc::error::TrySendError::Full(Err(_))) => return,
             }
         } else {
             response

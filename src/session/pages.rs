@@ -8,7 +8,7 @@ use super::{
     limits::MESSAGE_BYTES,
     name::SessionName,
     records::{self, Record},
-    reply::Reply,
+    reply::{self, Reply},
 };
 use crate::error::{Error, Result};
 
@@ -100,7 +100,7 @@ impl Listed {
             "MOVED" => Self::Moved { deleted: reply.number()? == 0 },
             "GONE" => Self::Gone,
             "LOST" => Self::Lost,
-            _ => return Err(reply.unexpected()),
+            _ => return Err(reply::unexpected()),
         })
     }
 }

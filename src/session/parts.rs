@@ -85,7 +85,7 @@ impl Parts {
             self.put(&format!("{path}.puts[{n}]"), put)?;
         }
         for (n, fragment) in fragments.into_iter().enumerate() {
-            self.fragment(&format!("{path}.fragments[{n}]"), fragment)?;
+            self.fragment(&format!("{path}.fragments[{n}]"), &fragment)?;
         }
         for (n, delete) in deletes.into_iter().enumerate() {
             limits::record_type(format!("{path}.deletes[{n}].type"), &delete.r#type)?;
@@ -129,7 +129,7 @@ impl Parts {
         Ok(())
     }
 
-    fn fragment(&mut self, path: &str, fragment: v1::Fragment) -> Result<()> {
+    fn fragment(&mut self, path: &str, fragment: &v1::Fragment) -> Result<()> {
         let offset = usize::try_from(fragment.offset).unwrap_or(usize::MAX);
         let total = usize::try_from(fragment.total).unwrap_or(usize::MAX);
         if total > VALUE_MAX {

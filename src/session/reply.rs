@@ -53,11 +53,6 @@ impl Reply {
     pub fn left(&self) -> usize {
         self.values.len()
     }
-
-    /// The answer is none that the script gives.
-    pub fn unexpected(&self) -> Error {
-        unexpected()
-    }
 }
 
 /// Pairs of a hash, whichever way the protocol version wraps them.
@@ -88,6 +83,7 @@ pub fn parse_number(bytes: &[u8]) -> Option<u64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
-fn unexpected() -> Error {
+/// The answer is none that the script gives.
+pub fn unexpected() -> Error {
     Error::new(Reason::Internal, "Valkey gave an answer of an unknown shape")
 }

@@ -267,10 +267,10 @@ impl Handler {
                 }
                 Some(archived) => {
                     let head = store.head(&name, deadline).await?.0.unwrap_or_default();
-                    let archives = self.archives(&name, &head);
+                    let kept = self.archives(&name, &head);
                     v1::DeleteSessionResponse {
                         deleted: true,
-                        archive: archives.into_iter().find(|one| one.incarnation == archived.incarnation),
+                        archive: kept.into_iter().find(|one| one.incarnation == archived.incarnation),
                         oldest_archive_dropped: archived.dropped_oldest,
                     }
                 }

@@ -14,7 +14,7 @@ use super::{
     name::{KIND, SessionName},
     pages::Walk,
     records::{self, Record},
-    reply::Reply,
+    reply::{self, Reply},
     scripts,
     take::held,
 };
@@ -117,10 +117,9 @@ impl Store {
         walk: &Walk,
         head: Option<&Head>,
     ) -> Op<'static> {
-        let (records, bytes) = head
-            .and_then(Head::live)
-            .map(|live| live.counts.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1)))
-            .unwrap_or((0, 0));
+        let (records, bytes) = head.and_then(Head::live).map_or((0, 0), |live| {
+            live.counts.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+        });
         let mean = bytes.checked_div(records).unwrap_or(0).max(1);
         let code = (!walk.ty.is_empty()).then(|| keys.record.type_code(&walk.ty).as_bytes().to_vec());
         let args = vec![
@@ -272,7 +271,7 @@ impl Snapshot {
             "MOVED" => Self::Moved { deleted: reply.number()? == 0 },
             "GONE" => Self::Gone,
             "LOST" => Self::Lost,
-            _ => return Err(reply.unexpected()),
+            _ => return Err(reply::unexpected()),
         })
     }
 }

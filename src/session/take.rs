@@ -9,7 +9,7 @@ use super::{
     head::Head,
     keys::SessionKeys,
     name::{KIND, SessionName},
-    reply::Reply,
+    reply::{self, Reply},
     scripts,
     store::{Store, TRIES, busy, millis, not_found},
 };
@@ -126,7 +126,7 @@ impl Store {
                 "NOT_FOUND" => return Err(not_found()),
                 "STALE" => return Err(commit::stale(reply.number()?)),
                 "LOST" => return Err(self.lost(name, deadline).await),
-                _ => return Err(reply.unexpected()),
+                _ => return Err(reply::unexpected()),
             }
         }
         Err(busy())

@@ -56,7 +56,7 @@ impl Refused {
         let inner = v1::Status::decode(status.details()).unwrap_or_default();
         let mut refused = Self::of(&inner);
         refused.code = status.code();
-        refused.message = status.message().to_owned();
+        status.message().clone_into(&mut refused.message);
         refused
     }
 
