@@ -171,9 +171,9 @@ async fn a_read_behind_a_commit_that_is_sealed_again_sees_it() {
     }
 }
 
-fn attributes(paired: Option<bool>, next_pre_key_id: Option<u64>, label: &str) -> Option<v1::Attributes> {
+fn attributes(paired: Option<bool>, next_pre_key_id: Option<u64>, label: &str) -> v1::Attributes {
     let labels = [(label.to_owned(), "x".to_owned())].into();
-    Some(v1::Attributes { paired, next_pre_key_id, labels })
+    v1::Attributes { paired, next_pre_key_id, labels }
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn attributes_come_with_the_commit_that_carries_them_or_not_at_all() {
         op_seq,
         expected_revision,
         puts: vec![put("creds", "creds", "x")],
-        attributes,
+        attributes: Some(attributes),
         ..Default::default()
     };
     bot.commit_as(with(1, None, attributes(None, Some(31), "a"))).await.unwrap();
@@ -199,7 +199,7 @@ async fn attributes_come_with_the_commit_that_carries_them_or_not_at_all() {
     // What somebody else writes meanwhile stays, though the holder has never seen it.
     let outside = v1::CommitRecordsRequest {
         fence: bot.opened.fence,
-        attributes: attributes(None, Some(40), "outside"),
+        attributes: Some(attributes(None, Some(40), "outside")),
         ..unary::commit("bot", "admin", 1, vec![])
     };
     admin.commit(outside).await.unwrap();
@@ -228,7 +228,7 @@ async fn attributes_of_unary_commits_that_race_are_all_kept() {
             for op_seq in 1..=4 {
                 let label = format!("{writer}-{op_seq}");
                 let request = v1::CommitRecordsRequest {
-                    attributes: attributes(None, None, &label),
+                    attributes: Some(attributes(None, None, &label)),
                     ..unary::commit("bot", &format!("w{writer}"), op_seq, vec![])
                 };
                 while let Err(refused) = client.commit(request.clone()).await {

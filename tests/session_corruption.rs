@@ -123,7 +123,7 @@ async fn a_record_that_was_altered_moved_or_cut_short_is_told_as_corrupt_and_spo
         set(&valkey, &this.key, field, value);
         assert!(this.bot.value(ty, id).await.is_some());
     }
-    for ((ty, id), _) in &other.at {
+    for (ty, id) in other.at.keys() {
         assert_eq!(other.bot.value(ty, id).await, Some(format!("value of {ty} in other").into_bytes()));
     }
     // Swapped with each other, both are wrong; and a corrupt one can be written anew.
@@ -260,17 +260,17 @@ async fn a_session_whose_records_are_gone_is_told_as_lost_not_as_empty() {
     let sidecar = Sidecar::start(Options::with(&valkey)).await;
     let mut this = write(&sidecar, &valkey, "bot").await;
     let _: i32 = valkey.command(&["DEL", &this.key]);
-    let lost = (Code::DataLoss, "CORRUPT_RECORD");
+    let gone = (Code::DataLoss, "CORRUPT_RECORD");
     let mut unary = Unary::of(&sidecar);
-    assert_eq!(this.bot.get("creds", &["creds"]).await.unwrap_err().why(), lost);
-    assert_eq!(this.bot.list(v1::List::default()).await.unwrap_err().why(), lost);
+    assert_eq!(this.bot.get("creds", &["creds"]).await.unwrap_err().why(), gone);
+    assert_eq!(this.bot.list(v1::List::default()).await.unwrap_err().why(), gone);
     let refused = this.bot.commit(5, vec![put("creds", "creds", "new")], vec![]).await.unwrap_err();
-    assert_eq!(refused.why(), lost);
-    assert_eq!(this.bot.clear(5).await.unwrap_err().why(), lost);
-    assert_eq!(unary.get("bot", "creds", &["creds"]).await.unwrap_err().why(), lost);
+    assert_eq!(refused.why(), gone);
+    assert_eq!(this.bot.clear(5).await.unwrap_err().why(), gone);
+    assert_eq!(unary.get("bot", "creds", &["creds"]).await.unwrap_err().why(), gone);
     let list = v1::ListRecordsRequest { session: "bot".into(), ..Default::default() };
-    assert_eq!(unary.list(list).await.unwrap_err().why(), lost);
-    assert_eq!(Attach::open(sidecar.channel(), open("bot", "me")).await.err().unwrap().why(), lost);
+    assert_eq!(unary.list(list).await.unwrap_err().why(), gone);
+    assert_eq!(Attach::open(sidecar.channel(), open("bot", "me")).await.err().unwrap().why(), gone);
     let exists: i32 = valkey.command(&["EXISTS", &this.key]);
     assert_eq!(exists, 0, "no empty hash was made");
     // It can be given up.

@@ -31,7 +31,7 @@ const KEY: [u8; 32] = [
 
 /// The forms in which a canary might show: as it is, in hex, in base64 at each of the three offsets.
 fn forms(canary: &[u8]) -> Vec<Vec<u8>> {
-    let hex: String = canary.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = canary.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     let mut forms = vec![canary.to_vec(), hex.clone().into_bytes(), hex.to_uppercase().into_bytes()];
     for offset in 0..3 {
         let padded = [&vec![0; offset], canary].concat();
@@ -98,7 +98,6 @@ fn value(n: usize) -> Vec<u8> {
         .concat()
 }
 
-#[expect(clippy::too_many_lines, reason = "every call once, in the order a life has")]
 async fn live_a_whole_life(sidecar: &Sidecar, valkey: &Valkey) {
     let name = |part: &str| format!("{PHONE}:{part} {NAME}");
     let (session, namespace) = (name("session"), name("namespace"));

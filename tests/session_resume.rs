@@ -232,7 +232,7 @@ async fn a_stopping_sidecar_says_so_and_its_streams_resume_at_the_next() {
                 assert_eq!(committed.revision, acknowledged, "no answer is left out between others");
             }
             Err(refused) => {
-                assert!(matches!(refused.reason.as_str(), "DRAINING" | "UNANSWERED"), "{refused:?}")
+                assert!(matches!(refused.reason.as_str(), "DRAINING" | "UNANSWERED"), "{refused:?}");
             }
         }
     }
