@@ -134,11 +134,7 @@ export class SessionStream {
     if (!this.#isEnded()) this.#end(closed('the session'))
   }
 
-  #isEnded(): boolean {
-    return this.#state === 'ended'
-  }
-
-  // -- requests
+  #isEnded(): boolean { return this.#state === 'ended' }
 
   #read(op: NonNullable<AttachRequest['op']>, timeoutMs: number): Promise<ReadResult> {
     if (this.#ending) return Promise.reject(this.#ending)
@@ -203,8 +199,6 @@ export class SessionStream {
     if (item.body) for (const message of encodeCommit(seq, timeoutMs, item.opSeq, item.body)) attach.write(message)
     else attach.request(seq, timeoutMs, { $case: 'clear', value: { writerId: '', opSeq: BigInt(item.opSeq), incarnation: 0n } })
   }
-
-  // -- answers
 
   #onAnswer(answer: Answer): void {
     if (answer.seq === 0) return this.#onPush(answer)
@@ -287,8 +281,6 @@ export class SessionStream {
       default:
     }
   }
-
-  // -- streams
 
   async #open(request: OpenRequest, timeoutMs: number): Promise<OpenResult> {
     let opened: OpenResult | undefined
@@ -378,8 +370,6 @@ export class SessionStream {
       if (!item.abandoned) item.reject(item.sent || item.uncertain ? unclear(error) : error)
     }
   }
-
-  // -- deadlines
 
   #sweepSoon(): void {
     if (this.#sweeping) return
