@@ -7,8 +7,8 @@ import type { OpenStore } from './stores/store.js'
 import type { Op } from './trace.js'
 import { bufferJson, makeCreds, makeValue } from './values.js'
 
-/** Operations between two stops of the clock: few enough that their values do not weigh on the collector. */
-const CHUNK = 1_000
+/** Operations between two stops of the clock: so few that their values do not outlive the collector's first look, as a bot's do not. */
+const CHUNK = 100
 
 export interface Timing {
   wallMs: number

@@ -14,6 +14,8 @@ export interface Encoded {
   size: number
   /** Reading it needs a look for bytes inside. */
   care: boolean
+  /** A fresh value made beforehand, for the next read alone (prepared.ts). */
+  ready?: unknown
 }
 
 const DEEPEST = 500
@@ -50,7 +52,12 @@ function stringify(value: unknown): string | undefined {
 }
 
 /** A fresh value. */
-export function decode(stored: Pick<Encoded, 'kind' | 'value' | 'care'>): unknown {
+export function decode(stored: Pick<Encoded, 'kind' | 'value' | 'care' | 'ready'>): unknown {
+  const { ready } = stored
+  if (ready !== undefined) {
+    stored.ready = undefined
+    return ready
+  }
   if (typeof stored.value !== 'string') return Buffer.from(stored.value)
   if (stored.kind === ValueKind.VALUE_KIND_TEXT) return stored.value
   const value: unknown = JSON.parse(stored.value)

@@ -8,6 +8,7 @@ import type { RecordName } from '../stream/commit-codec.js'
 import { CREDS } from './creds.js'
 import type { Handle, Life } from './handle.js'
 import { decode, define, encode, type Encoded } from './json.js'
+import { Prepared } from './prepared.js'
 
 /** Sizes at which a record shows that something grows without bound. */
 const LARGE: Readonly<Record<string, number>> = { session: 64 * 1024, 'sender-key': 128 * 1024 }
@@ -26,6 +27,7 @@ interface Given {
 /** The keys of one auth state. */
 export class KeyStore {
   #closed: PannierError | undefined
+  readonly #prepared = new Prepared()
   readonly #warned = new Map<string, number>()
 
   constructor(
@@ -92,7 +94,9 @@ export class KeyStore {
       puts.push({ type, id, value })
     }
     this.life.saver.before()
-    return this.handle.records.write({ puts, deletes })
+    const written = this.handle.records.write({ puts, deletes })
+    setImmediate(() => this.#prepared.add(puts.map(({ value }) => value)))
+    return written
   }
 
   async listIds(type: string): Promise<string[]> {
