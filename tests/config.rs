@@ -90,6 +90,7 @@ fn a_wrong_value_is_refused_where_it_was_given() {
         ("embedded-fsync", "never", "everysec"),
         ("embedded-maxmemory", "1MiB", "at least 16MiB"),
         ("commit-buffer", "1MiB", "at least 32MiB"),
+        ("worker-threads", "0", "1 to 256"),
         ("durability", "best", "memory, aof, fsync"),
         ("durability", "replicas", "not there yet"),
         ("log-level", "loud", "debug"),

@@ -46,7 +46,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     harden();
     telemetry::start(config.log);
     install_crypto_provider();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(config.worker_threads)
+        .enable_all()
+        .build()?;
     let ended = runtime.block_on(until_stopped(config));
     // Nothing that still runs, a blocked thread for example, may hold up the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));

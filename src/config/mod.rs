@@ -36,6 +36,8 @@ pub struct Config {
     pub keyring: PathBuf,
     /// What was asked for; checked against the server when the link is up.
     pub durability: Option<Durability>,
+    /// Threads that serve; sealing large commits has threads of its own.
+    pub worker_threads: usize,
     /// Bytes for unfinished multi-part commits.
     pub commit_buffer: u64,
     /// The unix socket.
@@ -152,6 +154,7 @@ impl Reader {
         let config = Config {
             env: self.env(url.is_some())?,
             durability: self.parse("durability", durability)?,
+            worker_threads: self.parse("worker-threads", worker_threads)?.unwrap_or_else(half_of_the_cores),
             commit_buffer: self.parse("commit-buffer", commit_buffer)?.unwrap_or(128 << 20),
             socket: self.socket(environment)?,
             drain_delay: self.parse("drain-delay", drain_delay)?.unwrap_or_default(),
@@ -424,6 +427,17 @@ fn drain_delay(text: &str) -> Result<Duration, String> {
     (delay <= Duration::from_secs(15))
         .then_some(delay)
         .ok_or_else(|| "at most 15s: everything must be over 25 s after SIGTERM".to_owned())
+}
+
+fn worker_threads(text: &str) -> Result<usize, String> {
+    let threads = text.parse::<usize>().map_err(|_| "a whole number".to_owned())?;
+    (1..=256).contains(&threads).then_some(threads).ok_or_else(|| "1 to 256".to_owned())
+}
+
+/// A sidecar shares its machine with a bot and Valkey, and a call that stays on one thread is answered sooner: waking a second
+/// one costs more than most calls do.
+fn half_of_the_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
 }
 
 fn commit_buffer(text: &str) -> Result<u64, String> {

@@ -128,7 +128,7 @@ pub const SETTINGS: &[Setting] = &[
         "always|everysec",
         "always",
         "When the embedded Valkey flushes its append-only file: before each reply, or once a second (faster; a crash \
-         of the machine may lose the last second).",
+         of Valkey or of the machine may lose the last two seconds).",
     )
     .with(With::Embedded),
     setting(
@@ -151,6 +151,13 @@ pub const SETTINGS: &[Setting] = &[
         "the best the server gives without waiting",
         "What an acknowledged write must be worth. A level that the server cannot give is refused at start; where the \
          ACL hides its settings, this asserts them.",
+    ),
+    setting(
+        "worker-threads",
+        "N",
+        "half of the cores, at least 1",
+        "Threads that serve calls, 1 to 256. More serve more sessions at once; fewer answer a single one sooner, since no \
+         second thread has to be woken. Large commits are sealed by threads of their own.",
     ),
     setting(
         "commit-buffer",
