@@ -150,3 +150,81 @@ impl Walk {
         step
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{crypto::Keyring, session::records::Put};
+
+    struct Session {
+        keys: SessionKeys,
+        name: SessionName,
+    }
+
+    impl Session {
+        fn new() -> Self {
+            let keyring = Keyring::generate().0;
+            let name = SessionName::new(&keyring, "default".into(), "bot".into());
+            Self { keys: SessionKeys::generate(&keyring, &name, 1).0, name }
+        }
+
+        /// As they stand in Valkey, in the order of their fields.
+        fn fields(&self, count: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
+            let mut fields: Vec<_> = (0..count)
+                .map(|n| {
+                    let id = n.to_string();
+                    let field = self.keys.record.field("session", &id).as_bytes().to_vec();
+                    let put = Put { ty: "session".into(), id, kind: 0, value: "x".into(), if_revision: None };
+                    (field, records::seal(&self.keys, &self.name, &put, 1))
+                })
+                .collect();
+            fields.sort();
+            fields
+        }
+
+        fn page(&self, cursor: &str, scan: u64, fields: &[(Vec<u8>, Vec<u8>)]) -> (Vec<String>, String) {
+            let cursor = Cursor::parse(cursor).unwrap();
+            let walk = Walk { ty: String::new(), cursor, limit: 3, ids_only: true };
+            let step = walk.page(&self.keys, &self.name, scan, fields.to_vec());
+            assert_eq!(step.corrupt, 0);
+            let ids = step.records.into_iter().map(|record| record.id).collect();
+            (ids, step.next.map(|next| next.encode()).unwrap_or_default())
+        }
+    }
+
+    #[test]
+    fn a_step_that_is_cut_goes_on_behind_what_was_given_out() {
+        let session = Session::new();
+        let fields = session.fields(8);
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        for given in [3, 3, 2] {
+            let (ids, next) = session.page(&cursor, 77, &fields);
+            assert_eq!(ids.len(), given);
+            all.extend(ids);
+            cursor = next;
+        }
+        all.sort();
+        assert_eq!(all, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+        assert_eq!(Cursor::parse(&cursor).unwrap(), Cursor { scan: 77, ..Cursor::default() });
+        assert_eq!(session.page(&cursor, 0, &[]), (vec![], String::new()));
+    }
+
+    /// Fields that were deleted in between make the same step reach further: what it meets there was never given out, though it
+    /// may stand before what was.
+    #[test]
+    fn a_cut_step_that_ends_elsewhere_the_second_time_is_given_out_from_its_beginning() {
+        let session = Session::new();
+        let fields = session.fields(6);
+        let (_, cursor) = session.page("", 77, &fields[2..]);
+        let (ids, _) = session.page(&cursor, 99, &fields[..3]);
+        assert_eq!(ids.len(), 3, "the first two among them");
+    }
+
+    #[test]
+    fn a_cursor_of_another_shape_is_refused() {
+        for text in ["!", "AAAA", "AAAAAAAAAAAAAA", &"A".repeat(80)] {
+            assert!(Cursor::parse(text).is_err(), "{text}");
+        }
+    }
+}
