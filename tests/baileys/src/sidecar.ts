@@ -2,12 +2,13 @@
 // killed and started again at will, its Valkey too.
 import { Redis } from 'ioredis'
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { closeSync, existsSync, openSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { endWithUs } from './end-with-us.js'
 import { type Valkey, valkeyServer } from './valkey.js'
 
 /** $PANNIER_BIN, else what cargo built; undefined when nothing is built. */
@@ -98,6 +99,7 @@ export class Sidecar {
       'serve', '--data-dir', this.#data, '--socket', this.#socket, '--log-level', 'warn', ...where, ...args, ...more,
     ], { stdio: ['ignore', 'ignore', output], env: ENVIRONMENT })
     if (typeof output === 'number') closeSync(output)
+    endWithUs(this.#process, () => (valkey ? undefined : this.#ownValkey().pid))
   }
 
   /** kill -9, and waits until it is gone. Its own Valkey lives on. */
@@ -108,13 +110,13 @@ export class Sidecar {
   /** kill -9 of Valkey, and waits until it is gone. An external one has to be started again, its own comes back by itself. */
   async killValkey(): Promise<void> {
     if (this.options.valkey) return this.options.valkey.kill()
-    process.kill((await this.#ownValkey()).pid, 'SIGKILL')
+    process.kill(this.#ownValkey().pid, 'SIGKILL')
   }
 
   /** A client of its Valkey, to look or meddle behind its back. */
   async valkeyClient(): Promise<Redis> {
     if (this.options.valkey) return this.options.valkey.client()
-    return new Redis({ path: (await this.#ownValkey()).socket, retryStrategy: null })
+    return new Redis({ path: this.#ownValkey().socket, retryStrategy: null })
   }
 
   /** Ends it as an administrator does, and leaves nothing behind. */
@@ -124,8 +126,8 @@ export class Sidecar {
   }
 
   /** Where it keeps note of the Valkey that it started. */
-  async #ownValkey(): Promise<{ pid: number; socket: string }> {
-    const note = await readFile(join(this.#data, 'valkey.run'), 'utf8')
+  #ownValkey(): { pid: number; socket: string } {
+    const note = readFileSync(join(this.#data, 'valkey.run'), 'utf8')
     const pid = Number(/^pid = (\d+)/m.exec(note)?.[1])
     const socket = /^socket = "(.+)"/m.exec(note)?.[1]
     if (!pid || !socket) throw new Error('the sidecar has not started a Valkey yet')

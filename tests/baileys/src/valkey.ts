@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { endWithUs } from './end-with-us.js'
 
 export type Fsync = 'everysec' | 'always'
 
@@ -46,6 +47,7 @@ export class Valkey {
       '--port', '0', '--unixsocket', this.socket, '--dir', this.folder, '--save', '', '--maxmemory-policy', 'noeviction',
       '--appendonly', 'yes', '--appendfsync', this.fsync, '--loglevel', 'warning',
     ], { stdio: 'ignore' })
+    endWithUs(this.#process)
     const client = this.client({ retryStrategy: () => 20, maxRetriesPerRequest: null })
     // Until it listens every attempt fails; only the answer counts.
     client.on('error', () => undefined)
