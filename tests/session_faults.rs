@@ -6,7 +6,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use pannier::proto::v1::{self, attach_request::Op, delete_session_request::Mode};
+use pannier::proto::v1::{self, attach_request::Op, attach_response::Event, delete_session_request::Mode};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, delete, open, put},
@@ -248,4 +248,50 @@ async fn with_valkey_away_calls_fail_in_time_and_come_back_by_themselves() {
     }
     assert!(back.elapsed() < allowed(5 * SECOND), "{:?}", back.elapsed());
     assert_eq!(bot.value("creds", "creds").await, Some(b"2".to_vec()));
+}
+
+/// Whatever is asked while Valkey restarts is answered once it is back, within its own time, and not refused on the way.
+#[tokio::test]
+async fn calls_that_meet_a_restart_of_valkey_are_answered_after_it() {
+    let mut valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "always"));
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
+    bot.commit(1, vec![put("creds", "creds", "1")], vec![]).await.unwrap();
+    let mut random = Random::new("calls over a restart");
+    for round in 0..rounds(6) {
+        let session = format!("other-{round}");
+        let channel = sidecar.channel();
+        let opening = tokio::spawn(async move {
+            let mut asked = 0;
+            let until = Instant::now() + Duration::from_millis(700);
+            while Instant::now() < until {
+                let other = Attach::open(channel.clone(), open(&format!("{session}-{asked}"), "me")).await;
+                other.expect("open").close().await;
+                asked += 1;
+            }
+            asked
+        });
+        let mut unary = Unary::of(&sidecar);
+        let asking = tokio::spawn(async move {
+            let (mut asked, until) = (0, Instant::now() + Duration::from_millis(700));
+            while Instant::now() < until {
+                unary.session("bot").await.expect("get session");
+                unary.get("bot", "creds", &["creds"]).await.expect("get records");
+                let list = v1::ListSessionsRequest::default();
+                unary.client.list_sessions(list).await.expect("list sessions");
+                asked += 1;
+            }
+            asked
+        });
+        tokio::time::sleep(Duration::from_millis(100 + random.below(100))).await;
+        valkey.kill9();
+        let op_seq = 2 + round;
+        let clearing = bot.send(Op::Clear(v1::Clear { op_seq, ..Default::default() })).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        valkey.spawn();
+        let Event::Cleared(cleared) = bot.reply(clearing).await.unwrap() else { panic!("not cleared") };
+        assert_eq!(cleared.revision, op_seq);
+        assert!(opening.await.unwrap() > 0);
+        assert!(asking.await.unwrap() > 0);
+    }
 }

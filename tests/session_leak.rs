@@ -81,12 +81,18 @@ fn unescape(line: &[u8]) -> Vec<u8> {
     let mut rest = line;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
-        if byte == b'\\' && rest.first() == Some(&b'x') && rest.len() > 2 {
-            let hex = std::str::from_utf8(&rest[1..3]).unwrap();
-            out.push(u8::from_str_radix(hex, 16).unwrap());
-            rest = &rest[3..];
-        } else {
-            out.push(byte);
+        match (byte, rest.split_first()) {
+            (b'\\', Some((b'x', after))) => {
+                let hex = std::str::from_utf8(&after[..2]).unwrap();
+                out.push(u8::from_str_radix(hex, 16).unwrap());
+                rest = &after[2..];
+            }
+            // A quote, a backslash, or a control character, of which the canaries have none.
+            (b'\\', Some((escaped, after))) => {
+                out.push(*escaped);
+                rest = after;
+            }
+            _ => out.push(byte),
         }
     }
     out

@@ -219,6 +219,8 @@ async fn a_request_is_answered_in_its_own_time_when_valkey_does_not_answer() {
     let sidecar = Sidecar::start(Options::with(&valkey)).await;
     let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
     bot.commit(1, vec![put("session", "1", "1")], vec![]).await.unwrap();
+    // Nothing of the Open is on its way any more: what comes next is sent at once.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     valkey.sigstop();
     let begin = Instant::now();
     let write = bot.send_with(50, Op::Commit(commit(2, vec![put("session", "1", "2")]))).await;

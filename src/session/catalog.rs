@@ -12,7 +12,7 @@ use super::{
 use crate::{
     crypto::OwnerTag,
     error::{Error, Result},
-    valkey::{Lane, LinkError, Op},
+    valkey::{Lane, Op},
 };
 
 /// Buckets of an index.
@@ -126,11 +126,8 @@ impl Store {
                 Op::Cmd(read)
             })
             .collect();
-        let replies = self.link.pipeline(Lane::Bulk, &ops, deadline).await?;
-        tags.iter()
-            .zip(replies)
-            .map(|(tag, reply)| Ok((*tag, Head::parse(reply.map_err(LinkError::from)?)?)))
-            .collect()
+        let replies = self.read(Lane::Bulk, &ops, deadline).await?;
+        tags.iter().zip(replies).map(|(tag, reply)| Ok((*tag, Head::parse(reply)?))).collect()
     }
 }
 

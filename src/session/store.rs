@@ -21,11 +21,13 @@ use super::{
 use crate::{
     crypto::{SharedKeyring, UnwrapError, wrapped_kek_id},
     error::{Error, Reason, Result},
-    valkey::{Lane, Link, LinkError, Op},
+    valkey::{Lane, Link, LinkError, Op, ServerError},
 };
 
 /// Tries before a call gives up on a session that keeps changing under it.
 pub(super) const TRIES: usize = 8;
+/// Pause before reads are sent again.
+const READ_PAUSE: Duration = Duration::from_millis(20);
 /// Most bytes that one Get reads, sealed.
 const GET_BYTES: usize = 32 * 1024 * 1024;
 /// Most fields that one step of a walk looks at.
@@ -46,9 +48,36 @@ impl Store {
         let mut read = cmd("HGETALL");
         read.arg(name.head(&self.link));
         let ops = [Op::Cmd(read), Op::Cmd(cmd("TIME"))];
-        let mut replies = self.link.pipeline(Lane::Small, &ops, deadline).await?.into_iter();
-        let mut next = || replies.next().unwrap_or(Ok(Value::Nil)).map_err(LinkError::from);
-        Ok((Head::parse(next()?)?, micros(&next()?)?))
+        let mut replies = self.read(Lane::Small, &ops, deadline).await?.into_iter();
+        let mut next = || replies.next().unwrap_or(Value::Nil);
+        Ok((Head::parse(next())?, micros(&next())?))
+    }
+
+    /// Sends reads in one write, and sends them again while there is time when the connection breaks or the server is not
+    /// ready.
+    pub(super) async fn read(
+        &self,
+        lane: Lane,
+        ops: &[Op<'_>],
+        deadline: Instant,
+    ) -> Result<Vec<Value>, LinkError> {
+        loop {
+            let replies = self.link.pipeline(lane, ops, deadline).await;
+            let error =
+                match replies.and_then(|replies| Ok(replies.into_iter().collect::<Result<Vec<_>, _>>()?)) {
+                    Ok(values) => return Ok(values),
+                    Err(error) => error,
+                };
+            let again = match &error {
+                LinkError::Unreachable { .. } => true,
+                LinkError::Server(error) => matches!(error, ServerError::Loading | ServerError::MasterDown),
+                _ => false,
+            };
+            if !again || Instant::now() + READ_PAUSE >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(READ_PAUSE).await;
+        }
     }
 
     /// The server's clock.

@@ -201,7 +201,14 @@ impl Link {
         tag: &OwnerTag,
         deadline: Instant,
     ) -> Result<(), LinkError> {
-        self.inner.confirm_absent(kind, tag, deadline).await
+        loop {
+            match self.inner.confirm_absent(kind, tag, deadline).await {
+                // It waits for the next connection itself.
+                Err(LinkError::Unreachable { .. })
+                    if Instant::now() < deadline && !self.inner.is_closed() => {}
+                answer => return answer,
+            }
+        }
     }
 
     /// Whether key `id` of the keyring is the one this database was written with.
