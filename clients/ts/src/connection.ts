@@ -7,25 +7,16 @@ import {
   connectivityState,
   credentials,
   type ChannelCredentials,
-  type ClientDuplexStream,
   type Interceptor,
   type MethodDefinition,
   type ServiceError,
 } from '@grpc/grpc-js'
 import { closed, deadlineExceeded, fromService, makeError, type PannierError } from './errors.js'
 import { backoff, sleep } from './options.js'
+import { Channel, type RawListener, type RawStream } from './transport/channel.js'
+import type { TlsOptions } from './transport/dial.js'
 
-/** Certificates of a TCP connection. PEM text or bytes. */
-export interface TlsOptions {
-  /** Roots to trust instead of the system's. */
-  ca?: string | Uint8Array
-  /** This client's certificate chain, where the sidecar asks for one. */
-  cert?: string | Uint8Array
-  /** Its key. */
-  key?: string | Uint8Array
-  /** The name the sidecar's certificate is for, if it is not the address's host. */
-  serverName?: string
-}
+export type { TlsOptions } from './transport/dial.js'
 
 /** How to reach a sidecar. */
 export interface ConnectionOptions {
@@ -48,10 +39,14 @@ export class Connection {
   onStatus: (status: ConnectionStatus) => void = () => {}
   #status: ConnectionStatus = 'connecting'
   readonly #metadata = new Metadata()
+  readonly #streams: Channel
+  readonly #headers: Readonly<Record<string, string>>
 
   constructor(options: ConnectionOptions) {
     this.target = options.target
     if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
+    this.#headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
+    this.#streams = new Channel(options.target, options.tls)
     this.client = new Client(options.target, channelCredentials(options.tls), {
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
@@ -87,9 +82,9 @@ export class Connection {
       },
     })
 
-  /** Opens a stream of raw messages. */
-  stream(path: string): ClientDuplexStream<Buffer, Buffer> {
-    return this.client.makeBidiStreamRequest(path, same, same, this.metadata())
+  /** Opens a stream of raw messages, on a connection that streams have for themselves. */
+  stream(path: string, listener: RawListener): RawStream {
+    return this.#streams.open(path, this.#headers, listener)
   }
 
   /**
@@ -145,6 +140,7 @@ export class Connection {
   close(): void {
     if (this.#status === 'closed') return
     this.#set('closed')
+    this.#streams.close()
     this.client.close()
   }
 
@@ -165,10 +161,6 @@ export class Connection {
 }
 
 const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED'])
-
-function same(message: Buffer): Buffer {
-  return message
-}
 
 function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure()

@@ -190,15 +190,20 @@ export function fromStatus(value: Status, cause?: unknown): PannierError {
 /** Reads the error of a gRPC call. */
 export function fromService(error: ServiceError): PannierError {
   const details = error.metadata?.get('grpc-status-details-bin')[0]
-  if (details instanceof Uint8Array) {
+  return fromGrpc(error.code, error.details || error.message, details instanceof Uint8Array ? details : undefined, error)
+}
+
+/** The same, from its parts; `details`: an encoded google.rpc.Status. */
+export function fromGrpc(status: number, message: string, details?: Uint8Array, cause?: unknown): PannierError {
+  if (details) {
     try {
-      return fromStatus(Status.decode(details), error)
+      return fromStatus(Status.decode(details), cause)
     } catch {
       // Not ours: the bare code is all there is.
     }
   }
-  const code = GrpcCode[error.code] ?? 'UNKNOWN'
-  return makeError({ code, reason: REASON_OF_CODE[code] ?? code, message: error.details || error.message, cause: error })
+  const code = GrpcCode[status] ?? 'UNKNOWN'
+  return makeError({ code, reason: REASON_OF_CODE[code] ?? code, message, cause })
 }
 
 /** A wait in this client ended first. */

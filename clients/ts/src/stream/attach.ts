@@ -1,9 +1,9 @@
 // One Attach stream as the wire has it: raw messages out, decoded answers in, one end.
 
-import type { ClientDuplexStream, ServiceError } from '@grpc/grpc-js'
 import type { Connection } from '../connection.js'
-import { fromService, makeError, type PannierError } from '../errors.js'
+import { makeError, type PannierError } from '../errors.js'
 import { AttachRequest, SessionServiceService, type Open } from '../gen/pannier/v1/session.js'
+import type { RawStream } from '../transport/channel.js'
 import { decodeAnswer, type Answer } from './answer-codec.js'
 
 /** Who listens to a stream. */
@@ -15,7 +15,7 @@ export interface AttachListener {
 
 /** A stream. Its first message is Open. */
 export class Attach {
-  readonly #call: ClientDuplexStream<Buffer, Buffer>
+  readonly #call: RawStream
   /** Who listens now. */
   listener: AttachListener
   #ended = false
@@ -23,12 +23,10 @@ export class Attach {
 
   constructor(connection: Connection, open: Open, timeoutMs: number, listener: AttachListener) {
     this.listener = listener
-    const call = connection.stream(SessionServiceService.attach.path)
-    this.#call = call
-    call.on('data', (message: Buffer) => this.#receive(message))
-    // The status comes as an error too, except OK.
-    call.on('error', (error: ServiceError) => this.#end(fromService(error)))
-    call.on('end', () => this.#end(undefined))
+    this.#call = connection.stream(SessionServiceService.attach.path, {
+      onMessage: message => this.#receive(message),
+      onEnd: error => this.#end(error),
+    })
     this.request(this.#seq, timeoutMs, { $case: 'open', value: open })
   }
 

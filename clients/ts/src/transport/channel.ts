@@ -1,0 +1,148 @@
+// Long-lived gRPC streams on one HTTP/2 connection of Node's own. grpc-js does this too, but all its layers take as long for a
+// message as everything else of a commit together; here a message is one write.
+
+import * as http2 from 'node:http2'
+import { closed, type PannierError } from '../errors.js'
+import { dial, type TlsOptions } from './dial.js'
+import { fromHeaders, unreachable } from './grpc-status.js'
+import { framed, MessageSplitter } from './message-splitter.js'
+
+/** Who listens to a stream. */
+export interface RawListener {
+  onMessage(message: Buffer): void
+  /** Once, unless `cancel` was called before. Without an error: the sidecar ended it in order. */
+  onEnd(error: PannierError | undefined): void
+}
+
+/** A stream of raw messages. */
+export interface RawStream {
+  write(message: Uint8Array): void
+  /** Ends it at once and silently. */
+  cancel(): void
+}
+
+const CONNECT_MS = 5_000
+const PING_EVERY_MS = 10_000
+const PONG_MS = 5_000
+const WINDOW = 4 * 1024 * 1024
+const { NGHTTP2_CANCEL } = http2.constants
+
+/** A connection that is made when a stream needs it. */
+export class Channel {
+  /** Where new streams go. */
+  #session: http2.ClientHttp2Session | undefined
+  /** That one, and former ones that end in order. */
+  readonly #sessions = new Set<http2.ClientHttp2Session>()
+  #over = false
+  #why: Error | undefined
+  #streams = 0
+  #pinging: NodeJS.Timeout | undefined
+
+  constructor(
+    private readonly target: string,
+    private readonly tls: TlsOptions | undefined,
+  ) {}
+
+  /** Opens a stream; if it cannot be, that is its end. */
+  open(path: string, headers: Readonly<Record<string, string>>, listener: RawListener): RawStream {
+    if (this.#over) {
+      queueMicrotask(() => listener.onEnd(closed('the connection')))
+      return { write() {}, cancel() {} }
+    }
+    const session = this.#usable()
+    const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers }, { endStream: false })
+    this.#opened(session)
+    let over = false
+    let status: PannierError | 'ok' | undefined
+    const end = (cause?: unknown): void => {
+      if (over) return
+      over = true
+      stream.close(NGHTTP2_CANCEL)
+      listener.onEnd(status === 'ok' ? undefined : (status ?? unreachable('the stream broke', cause ?? this.#why)))
+    }
+    const heed = (received: http2.IncomingHttpHeaders): void => {
+      status = fromHeaders(received) ?? status
+    }
+    const splitter = new MessageSplitter()
+    stream.on('response', heed)
+    stream.on('trailers', heed)
+    stream.on('data', (chunk: Buffer) => {
+      try {
+        splitter.push(chunk, message => over || listener.onMessage(message))
+      } catch (cause) {
+        end(cause)
+      }
+    })
+    stream.on('error', end)
+    // After all data, also where the trailers were faster.
+    stream.on('end', () => end())
+    stream.on('close', () => {
+      this.#closed(session)
+      end()
+    })
+    return {
+      write: message => void (over || stream.write(framed(message))),
+      cancel: () => {
+        over = true
+        stream.close(NGHTTP2_CANCEL)
+      },
+    }
+  }
+
+  /** Ends it, with all its streams. */
+  close(): void {
+    this.#over = true
+    clearInterval(this.#pinging)
+    for (const session of this.#sessions) session.destroy()
+  }
+
+  #usable(): http2.ClientHttp2Session {
+    const present = this.#session
+    if (present && !present.closed && !present.destroyed) return present
+    this.#why = undefined
+    this.#streams = 0
+    const { authority, socket } = dial(this.target, this.tls)
+    const session = http2.connect(authority, { createConnection: () => socket, settings: { enablePush: false, initialWindowSize: WINDOW } })
+    this.#session = session
+    this.#sessions.add(session)
+    const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS)
+    session.once('connect', () => {
+      clearTimeout(slow)
+      session.setLocalWindowSize(WINDOW)
+    })
+    session.on('error', (error: Error) => {
+      if (this.#session === session) this.#why = error
+    })
+    // It is going: what is open may end in order, what comes next needs another connection.
+    session.on('goaway', () => session.close())
+    session.once('close', () => {
+      clearTimeout(slow)
+      this.#sessions.delete(session)
+      if (this.#session !== session) return
+      this.#session = undefined
+      clearInterval(this.#pinging)
+    })
+    return session
+  }
+
+  #opened(session: http2.ClientHttp2Session): void {
+    if (this.#streams++ > 0) return
+    session.ref()
+    clearInterval(this.#pinging)
+    this.#pinging = setInterval(() => this.#ping(session), PING_EVERY_MS).unref()
+  }
+
+  /** With nothing open it holds up no process. */
+  #closed(session: http2.ClientHttp2Session): void {
+    if (this.#session !== session || --this.#streams > 0) return
+    clearInterval(this.#pinging)
+    session.unref()
+  }
+
+  /** A peer that has gone without a word answers no ping. */
+  #ping(session: http2.ClientHttp2Session): void {
+    if (session.destroyed || session.connecting) return
+    const dead = setTimeout(() => session.destroy(new Error(`no answer to a ping after ${PONG_MS} ms`)), PONG_MS).unref()
+    session.ping(() => clearTimeout(dead))
+  }
+}
