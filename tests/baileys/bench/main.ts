@@ -22,6 +22,7 @@ const { values: options } = parseArgs({
     fsync: { type: 'string', multiple: true, default: ['everysec', 'always'] },
     store: { type: 'string', multiple: true, default: Object.keys(SETUPS) },
     rounds: { type: 'string', default: '5' },
+    'file-rounds': { type: 'string', default: '2' },
     seed: { type: 'string', default: '1' },
     json: { type: 'string' },
   },
@@ -78,7 +79,7 @@ async function compare(name: TraceName, fsync: Fsync): Promise<Result> {
     // Every round begins with another store, so none always runs on the warmest or the busiest machine.
     for (let turn = 0; turn < setups.length; turn++) {
       const { store, setup } = setups[(n + turn) % setups.length] ?? {}
-      if (!store || !setup) continue
+      if (!store || !setup || (store === 'files' && n >= Number(options['file-rounds']))) continue
       process.stderr.write(`${name} ${fsync}: round ${n + 1}, ${store} … `)
       const run = await fresh(setup, fsync, trace, Number(options.seed))
       process.stderr.write(run ? `${(run.sample.wallMs / 1_000).toFixed(2)} s\n` : 'not built, left out\n')

@@ -41,6 +41,7 @@ export function table({ trace, fsync, operations, stores }: Result): string {
     const bytes = of(samples, 'keyBytes')
     return [
       name + (encrypted ? ' (encrypted)' : ''),
+      String(samples.length),
       seconds(median(walls)),
       `${seconds(Math.min(...walls))}–${seconds(Math.max(...walls))}`,
       (median(walls) / best).toFixed(2),
@@ -54,9 +55,8 @@ export function table({ trace, fsync, operations, stores }: Result): string {
       megabytes(of(samples, 'sidecarResidentBytes')),
     ]
   })
-  const head = ['store', 'wall s', 'spread', '× best', 'µs/op', 'CPU node', 'valkey', 'sidecar', 'round trips', 'MiB', '× plain', 'RSS MiB']
-  const rounds = stores[0]?.samples.length ?? 0
-  const title = `${trace} · ${operations} operations · appendfsync ${fsync} · median of ${rounds}`
+  const head = ['store', 'rounds', 'wall s', 'spread', '× best', 'µs/op', 'CPU node', 'valkey', 'sidecar', 'round trips', 'MiB', '× plain', 'RSS MiB']
+  const title = `${trace} · ${operations} operations · appendfsync ${fsync} · medians`
   return `${title}\n${align([head, ...rows])}`
 }
 
