@@ -3,7 +3,14 @@
 //! One task a stream. It reads requests, keeps one batch in flight, renews the lease, and answers every request within its
 //! own time, whatever Valkey does.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{sync::mpsc, time::Instant};
 use tonic::{Status, Streaming};
@@ -14,7 +21,9 @@ use super::{
     lease::Lease,
     opening::{Opening, replicate_fence},
     outbox::Outbox,
+    records::Record,
     stream::Stream,
+    take::Opened,
 };
 use crate::{
     error::{Error, Reason, Result},
@@ -33,49 +42,29 @@ pub async fn serve(
     mut requests: Streaming<v1::AttachRequest>,
     responses: Responses,
 ) {
-    let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
-    let (seq, timeout_ms, open) = match first {
-        Ok(Ok(Some(v1::AttachRequest { seq, timeout_ms, op: Some(Op::Open(open)) }))) => {
-            (seq, timeout_ms, open)
-        }
-        Ok(Ok(Some(_))) => {
-            return end(&responses, &Error::bad_field("op", "the first message must be open")).await;
-        }
-        Ok(Ok(None) | Err(_)) => return,
-        Err(_) => return end(&responses, &Error::new(Reason::Protocol, "no open came within 10 s")).await,
-    };
-    if *sessions.draining.borrow() {
-        return end(&responses, &draining()).await;
-    }
-    let opening = match Opening::check(&sessions, open) {
-        Ok(opening) => opening,
-        Err(error) => return end(&responses, &error).await,
-    };
-    let timeout = match super::intake::timeout(timeout_ms, OPEN_TIMEOUT) {
-        Ok(timeout) => timeout,
-        Err(error) => return end(&responses, &error).await,
-    };
-    // A client that gives up waiting must not get the lease behind its back.
-    let taken = tokio::select! {
-        taken = opening.take(&sessions, timeout) => taken,
+    let counted = Counted::one_more(&sessions.opening);
+    let mut stopping = sessions.draining.subscribe();
+    let begun = tokio::select! {
+        biased;
+        _ = stopping.wait_for(|draining| *draining) => Err(draining()),
+        // A client that gives up waiting must not get the lease behind its back.
         () = responses.closed() => return,
+        begun = begin(&sessions, &mut requests) => begun,
     };
-    let opened = match taken {
-        Ok(opened) => opened,
-        Err(error) => return end(&responses, &error).await,
-    };
-    let replicated = replicate_fence(&sessions, &opening.name).await;
-    let told = opening.tell(&sessions, &opened, replicated, Instant::now() + timeout).await;
-    let (told, preloaded) = match told {
-        Ok(told) => told,
-        Err(error) => return end(&responses, &error).await,
+    let begun = match begun {
+        Ok(Some(begun)) => begun,
+        Ok(None) => return,
+        Err(error) => {
+            let _ = responses.send(Err(error.to_status())).await;
+            return;
+        }
     };
     let mut outbox = Outbox::new(responses);
-    outbox.push(seq, Event::Opened(told));
-    if !preloaded.is_empty() {
-        outbox.records(seq, opened.revision, preloaded);
+    outbox.push(begun.seq, Event::Opened(begun.told));
+    if !begun.preloaded.is_empty() {
+        outbox.records(begun.seq, begun.opened.revision, begun.preloaded);
     }
-    let lease = Lease::new(&sessions, opening, opened);
+    let lease = Lease::new(&sessions, begun.opening, begun.opened);
     let mut stream = Stream {
         hints: sessions.hints.listen(&lease.name),
         intake: Intake::new(sessions.budget.clone(), lease.writer),
@@ -85,18 +74,59 @@ pub async fn serve(
         flying: Vec::new(),
         outbox,
         not_before: Instant::now(),
-        last_seq: seq,
+        last_seq: begun.seq,
         ended: false,
     };
-    sessions.attached.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let attached = Counted::one_more(&sessions.attached);
+    drop(counted);
     stream.run(requests).await;
-    sessions.attached.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+    drop(attached);
     drop(stream.hints);
     sessions.hints.forget(&stream.lease.name);
 }
 
-async fn end(responses: &Responses, error: &Error) {
-    let _ = responses.send(Err(error.to_status())).await;
+/// A lease that was taken, and what its client is told first.
+struct Begun {
+    seq: u32,
+    opening: Opening,
+    opened: Opened,
+    told: v1::Opened,
+    preloaded: Vec<Record>,
+}
+
+/// Reads the first message and takes the lease that it asks for. `None`: the client left before it said anything.
+async fn begin(sessions: &Sessions, requests: &mut Streaming<v1::AttachRequest>) -> Result<Option<Begun>> {
+    let first = tokio::time::timeout(FIRST_MESSAGE, requests.message()).await;
+    let (seq, timeout_ms, open) = match first {
+        Ok(Ok(Some(v1::AttachRequest { seq, timeout_ms, op: Some(Op::Open(open)) }))) => {
+            (seq, timeout_ms, open)
+        }
+        Ok(Ok(Some(_))) => return Err(Error::bad_field("op", "the first message must be open")),
+        Ok(Ok(None) | Err(_)) => return Ok(None),
+        Err(_) => return Err(Error::new(Reason::Protocol, "no open came within 10 s")),
+    };
+    let opening = Opening::check(sessions, open)?;
+    let timeout = super::intake::timeout(timeout_ms, OPEN_TIMEOUT)?;
+    let opened = opening.take(sessions, timeout).await?;
+    let replicated = replicate_fence(sessions, &opening.name).await;
+    let (told, preloaded) = opening.tell(sessions, &opened, replicated, Instant::now() + timeout).await?;
+    Ok(Some(Begun { seq, opening, opened, told, preloaded }))
+}
+
+/// Counts one in for as long as it lives.
+struct Counted<'a>(&'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    fn one_more(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 pub(super) fn draining() -> Error {

@@ -69,6 +69,8 @@ pub struct Sessions {
     budget: Budget,
     draining: watch::Sender<bool>,
     attached: AtomicU32,
+    /// Streams that do not have their lease yet.
+    opening: AtomicU32,
 }
 
 impl Sessions {
@@ -85,6 +87,7 @@ impl Sessions {
             budget: Budget::new(commit_buffer),
             draining: watch::Sender::new(false),
             attached: AtomicU32::new(0),
+            opening: AtomicU32::new(0),
         })
     }
 
@@ -97,7 +100,7 @@ impl Sessions {
     /// their owners'. The caller bounds the wait.
     pub async fn drain(&self) {
         self.draining.send_replace(true);
-        while self.attached() > 0 {
+        while self.attached() + self.opening.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
