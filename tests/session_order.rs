@@ -101,6 +101,26 @@ async fn the_sixty_fifth_commit_in_flight_is_refused_and_the_others_are_not() {
 }
 
 #[tokio::test]
+async fn reads_beyond_1024_requests_in_flight_are_refused_and_the_others_are_answered() {
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
+    bot.commit(1, vec![put("session", "1", "x")], vec![]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    valkey.sigstop();
+    let mut sent = Vec::new();
+    for _ in 0..1100 {
+        sent.push(bot.send_with(30_000, get("session", "1")).await);
+    }
+    let refused = bot.records(sent[1024]).await.unwrap_err();
+    assert_eq!(refused.why(), (Code::ResourceExhausted, "TOO_MANY_IN_FLIGHT"));
+    valkey.sigcont();
+    for (n, seq) in sent.into_iter().enumerate().filter(|(n, _)| *n != 1024) {
+        assert_eq!(bot.records(seq).await.is_ok(), n < 1024, "read {n}");
+    }
+}
+
+#[tokio::test]
 async fn a_commit_sent_again_is_done_once_and_one_out_of_turn_is_not_done() {
     let sidecar = Sidecar::start(Options::default()).await;
     let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
