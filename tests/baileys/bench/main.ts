@@ -1,7 +1,7 @@
 // The Baileys store comparison: the same trace through every store, in turns on one Valkey. See README.md for the options.
 import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
-import { cpus } from 'node:os'
+import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Fsync, Valkey, valkeyServer } from '../src/valkey.js'
 import { residentBytes } from './process-stats.js'
@@ -94,6 +94,8 @@ async function compare(name: TraceName, fsync: Fsync): Promise<Result> {
 }
 
 const results: Result[] = []
+// Of the minute before: what else the machine was doing.
+const [load] = loadavg()
 for (const name of options.trace) {
   for (const fsync of options.fsync) {
     const result = await compare(name as TraceName, fsync as Fsync)
@@ -103,7 +105,7 @@ for (const name of options.trace) {
 }
 if (options.json) {
   const machine = {
-    cpu: cpus()[0]?.model, cores: cpus().length, node: process.version,
+    cpu: cpus()[0]?.model, cores: cpus().length, load, node: process.version,
     valkey: execFileSync(valkeyServer(), ['--version']).toString().trim(), baileys: '7.0.0-rc14', date: new Date().toISOString(),
   }
   await writeFile(options.json, JSON.stringify({ machine, results }, null, 2))
