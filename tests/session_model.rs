@@ -365,7 +365,8 @@ async fn a_session_behaves_like_its_model_through_random_lives() {
         ..Options::with(&valkey)
     };
     let two = Sidecar::start(two).await;
-    let soak = std::env::var("PANNIER_SOAK").ok().and_then(|n| n.parse::<u64>().ok()).unwrap_or(1);
+    let soak =
+        std::env::var("PANNIER_SOAK").ok().and_then(|n| n.parse::<u64>().ok()).map_or(1, |n| 10 * n.max(1));
     let seed = std::env::var("PANNIER_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let first = seed.unwrap_or_else(|| u64::from(std::process::id()) * 1000);
     let unary = Unary::of(&one);
