@@ -8,13 +8,14 @@ import { residentBytes } from './process-stats.js'
 import { replay } from './replay.js'
 import { type Result, type Sample, table } from './report.js'
 import { files } from './stores/files.js'
-import { cachedIoredis, plainIoredis } from './stores/ioredis.js'
+import { hset, hsetCached, multi, multiCached } from './stores/ioredis.js'
+import { memory } from './stores/memory.js'
 import { pannier } from './stores/pannier.js'
 import type { Contender, Setup } from './stores/store.js'
 import { loadTrace, type Op, type TraceName, TRACES } from './trace.js'
 import { asked, keyBytes, resetStats } from './valkey-stats.js'
 
-const SETUPS: Record<string, Setup> = { ioredis: plainIoredis, cached: cachedIoredis, files, pannier }
+const SETUPS: Record<string, Setup> = { multi, 'multi-cached': multiCached, hset, 'hset-cached': hsetCached, files, memory, pannier }
 
 const { values: options } = parseArgs({
   options: {

@@ -1,5 +1,6 @@
 // The store that a careful user writes by hand: one hash per session, BufferJSON text, every get one HMGET, every set one
-// round trip and atomic. Alone, and behind the cache that Baileys offers for such stores.
+// round trip and atomic: a MULTI always, or only where one HSET does not do. Alone, and behind the cache that Baileys offers
+// for such stores.
 import {
   type AuthenticationCreds,
   BufferJSON,
@@ -15,7 +16,9 @@ import type { Contender, Setup } from './store.js'
 
 const field = (type: string, id: string): string => `${type}:${id}`
 
-function keysIn(redis: Redis, session: string): SignalKeyStore {
+type When = 'always' | 'when needed'
+
+function keysIn(redis: Redis, session: string, multi: When): SignalKeyStore {
   return {
     async get<T extends keyof SignalDataTypeMap>(type: T, ids: string[]) {
       const found: { [id: string]: SignalDataTypeMap[T] } = {}
@@ -38,20 +41,20 @@ function keysIn(redis: Redis, session: string): SignalKeyStore {
           else deleted.push(field(type, id))
         }
       }
-      if (!deleted.length) {
+      if (multi === 'when needed' && !deleted.length) {
         if (stored.length) await redis.hset(session, ...stored)
         return
       }
       const transaction = redis.multi()
       if (stored.length) transaction.hset(session, ...stored)
-      transaction.hdel(session, ...deleted)
+      if (deleted.length) transaction.hdel(session, ...deleted)
       const replies = await transaction.exec()
       for (const [error] of replies ?? []) if (error) throw error
     },
   }
 }
 
-const contender = (name: string, around: (keys: SignalKeyStore) => SignalKeyStore): Setup => async valkey => {
+const contender = (name: string, multi: When, around = (keys: SignalKeyStore) => keys): Setup => async valkey => {
   const redis = valkey.client()
   const made: Contender = {
     name,
@@ -62,7 +65,7 @@ const contender = (name: string, around: (keys: SignalKeyStore) => SignalKeyStor
       const stored = await redis.hget(session, 'creds')
       const creds: AuthenticationCreds = stored ? JSON.parse(stored, BufferJSON.reviver) : initAuthCreds()
       return {
-        state: { creds, keys: around(keysIn(redis, session)) },
+        state: { creds, keys: around(keysIn(redis, session, multi)) },
         async saveCreds() {
           await redis.hset(session, 'creds', JSON.stringify(creds, BufferJSON.replacer))
         },
@@ -77,5 +80,9 @@ const contender = (name: string, around: (keys: SignalKeyStore) => SignalKeyStor
   return made
 }
 
-export const plainIoredis = contender('ioredis', keys => keys)
-export const cachedIoredis = contender('ioredis + cache', keys => makeCacheableSignalKeyStore(keys))
+const cached = (keys: SignalKeyStore): SignalKeyStore => makeCacheableSignalKeyStore(keys)
+
+export const multi = contender('ioredis, MULTI', 'always')
+export const multiCached = contender('ioredis, MULTI + cache', 'always', cached)
+export const hset = contender('ioredis, HSET', 'when needed')
+export const hsetCached = contender('ioredis, HSET + cache', 'when needed', cached)

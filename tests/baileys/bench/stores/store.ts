@@ -12,7 +12,7 @@ export interface Contender {
   readonly name: string
   readonly encrypted: boolean
   /** Where it is kept: decides which of the measurements apply. */
-  readonly keptIn: 'valkey' | 'files'
+  readonly keptIn: 'valkey' | 'files' | 'memory'
   /** Processes between the bot and Valkey. */
   processes(): { name: string; pid: number }[]
   /** Opens an empty session of that name. */
