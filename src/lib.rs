@@ -8,11 +8,14 @@
 //! every mutation can be sent again; every wait has a deadline and every queue a bound.
 
 pub mod admin;
+pub mod blob;
 pub mod cli;
 pub mod config;
 pub mod crypto;
 pub mod error;
+mod owner;
 pub mod proto;
+mod rpc;
 pub mod server;
 pub mod session;
 pub mod valkey;

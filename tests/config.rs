@@ -91,6 +91,8 @@ fn a_wrong_value_is_refused_where_it_was_given() {
         ("embedded-maxmemory", "1MiB", "at least 16MiB"),
         ("commit-buffer", "1MiB", "at least 32MiB"),
         ("worker-threads", "0", "1 to 256"),
+        ("max-blob", "17GiB", "16GiB"),
+        ("bulk-rate", "100KiB", "at least 1MiB"),
         ("durability", "best", "memory, aof, fsync"),
         ("durability", "replicas", "not there yet"),
         ("log-level", "loud", "debug"),

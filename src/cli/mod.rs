@@ -1,5 +1,6 @@
 //! The command line. stdout is data only; everything for a person goes to stderr; exit codes are those of sysexits.
 
+mod blobs;
 mod completions;
 mod config;
 mod connect;
@@ -36,6 +37,7 @@ enum Command {
     Serve(serve::Arguments),
     Stop(stop::Arguments),
     Sessions(sessions::Arguments),
+    Blobs(blobs::Arguments),
     Keys(keys::Arguments),
     Config(config::Arguments),
     Healthcheck(healthcheck::Arguments),
@@ -67,6 +69,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stop(arguments) => in_runtime(stop::run(arguments)),
         Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
+        Command::Blobs(arguments) => in_runtime(blobs::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),

@@ -1,6 +1,9 @@
 //! What is printed, and what is asked.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::{
+    fmt::Write as _,
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+};
 
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use serde::Serialize;
@@ -78,6 +81,29 @@ pub fn bytes(count: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
         _ => format!("{:.1} GiB", count as f64 / 1_073_741_824.0),
     }
+}
+
+/// Bytes in lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// An instant as RFC 3339 in UTC.
+pub fn instant(time: Option<prost_types::Timestamp>) -> Option<String> {
+    let time = time?;
+    jiff::Timestamp::new(time.seconds, time.nanos).ok().map(|time| time.to_string())
+}
+
+/// An instant for a table: no fractions of a second; none is a dash.
+pub fn or_dash(text: Option<&String>) -> String {
+    text.map_or_else(
+        || "-".to_owned(),
+        |text| text.split('.').next().unwrap_or(text).trim_end_matches('Z').to_owned() + "Z",
+    )
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub struct Config {
     pub worker_threads: usize,
     /// Bytes for unfinished multi-part commits.
     pub commit_buffer: u64,
+    /// What blobs may take.
+    pub blobs: crate::blob::Limits,
     /// The unix socket.
     pub socket: Socket,
     /// How long new calls are served after SIGTERM.

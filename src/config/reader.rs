@@ -33,6 +33,11 @@ impl Reader {
             durability: self.parse("durability", durability)?,
             worker_threads: self.parse("worker-threads", worker_threads)?.unwrap_or_else(half_of_the_cores),
             commit_buffer: self.parse("commit-buffer", commit_buffer)?.unwrap_or(128 << 20),
+            blobs: crate::blob::Limits {
+                max_blob: self.parse("max-blob", max_blob)?.unwrap_or(2 << 30),
+                max_history: self.parse("max-blob-history", values::size)?.unwrap_or(1 << 30),
+                bulk_rate: self.parse("bulk-rate", bulk_rate)?.unwrap_or(32 << 20),
+            },
             socket: self.socket(environment)?,
             drain_delay: self.parse("drain-delay", drain_delay)?.unwrap_or_default(),
             reflection: self.parse("reflection", values::switch)?.unwrap_or(true),
@@ -323,6 +328,20 @@ fn commit_buffer(text: &str) -> Result<u64, String> {
         .checked_sub(32 << 20)
         .map(|rest| rest + (32 << 20))
         .ok_or_else(|| "at least 32MiB, the size of the largest commit".to_owned())
+}
+
+fn max_blob(text: &str) -> Result<u64, String> {
+    // 65 536 parts: their count and their segments stay far below what the format can number.
+    let size = values::size(text)?;
+    (1..=16 << 30).contains(&size).then_some(size).ok_or_else(|| "from 1 byte to 16GiB".to_owned())
+}
+
+fn bulk_rate(text: &str) -> Result<u64, String> {
+    // A part of 256 KiB must get through long before its upload is given up for lost.
+    let rate = values::size(text)?;
+    (rate == 0 || rate >= 1 << 20)
+        .then_some(rate)
+        .ok_or_else(|| "at least 1MiB, or 0 for no limit".to_owned())
 }
 
 fn max_memory(text: &str) -> Result<u64, String> {

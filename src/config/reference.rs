@@ -46,7 +46,7 @@ pub fn reference() -> String {
          ## What clients read\n\n\
          | environment | meaning |\n| --- | --- |\n\
          | `PANNIER_ADDRESS` | `unix:/path` of the sidecar. Without it the two default sockets are tried in their order. |\n\n\
-         The commands that talk to a running sidecar (`sessions`, `healthcheck`, `stop`) take `--address`, then \
+         The commands that talk to a running sidecar (`sessions`, `blobs`, `healthcheck`, `stop`) take `--address`, then \
          `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, then the default sockets.\n\n\
          ## Exit codes\n\n\
          | code | meaning |\n| --- | --- |\n\

@@ -166,6 +166,21 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for the parts of unfinished multi-part commits, of all sessions together; beyond it a new part gets \
          RESOURCE_EXHAUSTED.",
     ),
+    setting("max-blob", "SIZE", "2GiB", "The largest blob that is taken; at most 16GiB."),
+    setting(
+        "max-blob-history",
+        "SIZE",
+        "1GiB",
+        "What the older generations of one blob, beside its current one, may take in Valkey. At most two are kept; beyond \
+         this size fewer.",
+    ),
+    setting(
+        "bulk-rate",
+        "SIZE",
+        "32MiB",
+        "Bytes a second that all saves of blobs together write to Valkey, and all fetches together read, at least 1MiB: \
+         large values without a pause make everybody else's calls wait. 0 sets no limit.",
+    ),
     setting(
         "socket",
         "PATH",

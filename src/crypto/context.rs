@@ -11,7 +11,7 @@ pub fn lp(out: &mut Vec<u8>, part: &[u8]) {
 }
 
 /// Takes one `lp` part off the front of `bytes`.
-pub(super) fn take_lp<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+pub fn take_lp<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (part, rest) = rest.split_at_checked(u32::from_be_bytes(*len) as usize)?;
     *bytes = rest;

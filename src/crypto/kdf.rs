@@ -53,7 +53,7 @@ impl Prk {
         }
     }
 
-    fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
+    pub(super) fn expand(&self, info: &[&[u8]], out: &mut [u8]) {
         if self.0.expand_multi_info(info, out).is_err() {
             unreachable!("every output here is far below 255 blocks");
         }

@@ -17,18 +17,20 @@ mod payload;
 mod root_key;
 mod rotation;
 mod shared;
+mod stream;
 
 #[cfg(test)]
 mod tests;
 
 pub use canary::{check_canary, seal_canary};
-pub use context::{Context, lp};
+pub use context::{Context, lp, take_lp};
 pub use envelope::{MAX_PLAINTEXT, OVERHEAD, OpenError, Opened, envelope_revision};
 pub use keyring::{KeyState, Keyring, KeyringError};
 pub use names::{IndexNameKey, OwnerTag, RecordField, TypeCode};
 pub use payload::{RecordPayload, ValueKind};
 pub use root_key::{RecordKeys, RootKey, UnwrapError, WRAPPED_LEN, unwrap, wrap, wrapped_kek_id};
 pub use shared::{Reload, SharedKeyring};
+pub use stream::{BlobKey, PREAMBLE, SEAL_OVERHEAD, SEGMENT, SegmentOpener, SegmentSealer};
 
 /// Fills `bytes` from the operating system's generator.
 ///

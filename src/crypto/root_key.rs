@@ -8,7 +8,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::{
-    Context, Keyring, OpenError, Opened, SharedKeyring, array_at,
+    BlobKey, Context, Keyring, OpenError, Opened, SharedKeyring, array_at,
     envelope::{self, MAGIC, VERSION, aad},
     kdf::{COMMITMENT_LEN, HmacSha256, Prk, SALT_LEN, Secret32, TAG_LEN},
     keyring::KeyState,
@@ -48,6 +48,13 @@ impl RootKey {
             record: Prk::new(&root.derive("pannier/v1/record")),
             name: super::names::hmac(&root.derive("pannier/v1/name")),
         }
+    }
+}
+
+impl RootKey {
+    /// The key that seals the bodies of a blob.
+    pub fn blob_key(&self) -> BlobKey {
+        BlobKey(Prk::new(&Prk::new(self.0.bytes()).derive("pannier/v1/blob")))
     }
 }
 

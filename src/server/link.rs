@@ -1,24 +1,30 @@
 //! From configuration to a link: which Valkey, which keyring, and what was asked of its durability.
 
-use std::{future::pending, path::Path};
+use std::{future::pending, path::Path, sync::LazyLock};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
 use crate::{
+    blob,
     config::{Config, Valkey},
     crypto::{Reload, SharedKeyring},
+    owner,
     proto::v1::Durability,
     session,
     valkey::{
-        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, StartError, Target,
-        UrlTarget,
+        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script, StartError,
+        Target, UrlTarget,
     },
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND];
+const KINDS: &[&str] = &[session::KIND, blob::KIND];
+
+/// Every script there is.
+static SCRIPTS: LazyLock<Vec<&'static Script>> =
+    LazyLock::new(|| [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat());
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
@@ -80,7 +86,7 @@ impl Prepared {
             link.allow_eviction = *allow_eviction;
         }
         link.assume_durability = config.durability.and_then(level);
-        let started = Link::start(link, self.keyring.clone(), session::SCRIPTS, KINDS, stop)?;
+        let started = Link::start(link, self.keyring.clone(), &SCRIPTS, KINDS, stop)?;
         Ok((started, self.keyring))
     }
 }

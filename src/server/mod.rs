@@ -29,10 +29,11 @@ use self::{
 };
 use crate::{
     admin::{self, About},
+    blob::{self, Blobs},
     config::{Config, ConfigError},
     proto::{
         FILE_DESCRIPTOR_SET,
-        v1::{admin_service_server, session_service_server},
+        v1::{admin_service_server, blob_service_server, session_service_server},
     },
     session::{self, Sessions},
 };
@@ -41,7 +42,11 @@ use crate::{
 pub const STOP_WITHIN: Duration = Duration::from_secs(25);
 
 /// What health knows, beside "".
-const SERVICES: &[&str] = &[session_service_server::SERVICE_NAME, admin_service_server::SERVICE_NAME];
+const SERVICES: &[&str] = &[
+    session_service_server::SERVICE_NAME,
+    blob_service_server::SERVICE_NAME,
+    admin_service_server::SERVICE_NAME,
+];
 
 /// Why the sidecar ended, other than by being asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +90,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         usize::try_from(config.commit_buffer).unwrap_or(usize::MAX),
     );
 
+    let blobs = Blobs::new(link.clone(), Arc::new(keyring.clone()), Arc::clone(&sessions), config.blobs);
+
     let readiness = Readiness::default();
     let about = About {
         link: link.clone(),
@@ -95,7 +102,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     };
     let mut routes = Routes::new(readiness.service(SERVICES))
         .add_service(admin::service(about))
-        .add_service(session::service(Arc::clone(&sessions)));
+        .add_service(session::service(Arc::clone(&sessions)))
+        .add_service(blob::service(Arc::clone(&blobs)));
     if config.reflection {
         routes = with_reflection(routes)?;
     }
@@ -121,8 +129,17 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let delay = if ended.is_ok() { config.drain_delay } else { Duration::ZERO };
     following.abort();
     reloading.abort();
-    let drain =
-        Drain { readiness, steps, connections, accepting, sessions, link, link_stop, file: bound.file };
+    let drain = Drain {
+        readiness,
+        steps,
+        connections,
+        accepting,
+        sessions,
+        blobs,
+        link,
+        link_stop,
+        file: bound.file,
+    };
     drain.run(delay).await;
     ended
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::{attributes::Attributes, limits::MESSAGE_BYTES, records::Record};
+pub use crate::rpc::{durability_out, timestamp};
 use crate::{
     error::{Error, Result},
     proto::v1,
-    valkey::DurabilityLevel,
 };
 
 const LABELS_MAX: usize = 16;
@@ -46,22 +46,6 @@ pub fn attributes_out(value: Attributes) -> v1::Attributes {
 /// Counts for a reply.
 pub fn counts_out(counts: Vec<(String, u64, u64)>) -> Vec<v1::TypeCount> {
     counts.into_iter().map(|(r#type, records, bytes)| v1::TypeCount { r#type, records, bytes }).collect()
-}
-
-/// An instant for a reply; 0 is none.
-pub fn timestamp(ms: u64) -> Option<prost_types::Timestamp> {
-    let seconds = i64::try_from(ms / 1000).ok()?;
-    let nanos = i32::try_from(ms % 1000 * 1_000_000).ok()?;
-    (ms > 0).then_some(prost_types::Timestamp { seconds, nanos })
-}
-
-/// The durability a reply is worth.
-pub fn durability_out(level: DurabilityLevel) -> v1::Durability {
-    match level {
-        DurabilityLevel::Memory => v1::Durability::Memory,
-        DurabilityLevel::Aof => v1::Durability::Aof,
-        DurabilityLevel::Fsync => v1::Durability::Fsync,
-    }
 }
 
 /// A record for a reply.

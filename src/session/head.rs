@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::Value;
 
 use super::reply::{pairs, parse_number};
-use crate::error::Result;
+use crate::{error::Result, owner::catalog::Listed};
 
 /// What belongs to one incarnation, live or archived.
 #[derive(Clone, Default)]
@@ -97,6 +97,19 @@ impl Head {
     pub fn last_op(&self, writer: [u8; 8]) -> u64 {
         let entry = self.writers.chunks_exact(32).find(|entry| entry[..8] == writer);
         entry.and_then(|entry| entry[8..16].try_into().ok()).map_or(0, u64::from_be_bytes)
+    }
+}
+
+impl Listed for Head {
+    const KIND: &'static str = super::KIND;
+    const KEY: &'static str = "h";
+
+    fn parse(fields: Value) -> Result<Option<Self>> {
+        Self::parse(fields)
+    }
+
+    fn sealed_name(&self) -> &[u8] {
+        &self.sealed_name
     }
 }
 

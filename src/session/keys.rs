@@ -6,10 +6,7 @@ use std::{
 };
 
 use super::name::SessionName;
-use crate::{
-    crypto::{Keyring, OwnerTag, RecordKeys, RootKey, SharedKeyring, UnwrapError, unwrap, wrap},
-    error::{Error, Reason, Result},
-};
+use crate::crypto::{Keyring, OwnerTag, RecordKeys, RootKey, SharedKeyring, UnwrapError, unwrap, wrap};
 
 /// The epoch of root keys; nothing raises it yet.
 const EPOCH: u32 = 1;
@@ -56,23 +53,6 @@ impl SessionKeys {
     pub fn open_part(&self, name: &SessionName, part: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let opened = self.record.open(&name.part_context(part), sealed).ok()?;
         Some(opened.plaintext.to_vec())
-    }
-}
-
-/// Which of the caller's errors it becomes.
-pub fn unwrap_error(error: UnwrapError) -> Error {
-    match error {
-        UnwrapError::UnknownKeyId(_) | UnwrapError::DisabledKeyId(_) | UnwrapError::Mismatch => Error::new(
-            Reason::KeyMismatch,
-            format!("the session's key: {error}: put the right keyring back; nothing is lost"),
-        ),
-        UnwrapError::UnknownFormat => {
-            Error::new(Reason::NewerFormat, format!("the session's key: {error}: update pannier"))
-        }
-        UnwrapError::Corrupt | UnwrapError::Malformed => {
-            Error::new(Reason::CorruptRecord, format!("the session's key: {error}: restore it from a backup"))
-                .with("type", "root key")
-        }
     }
 }
 

@@ -1,38 +1,19 @@
 //! What a request may hold. Everything outside is INVALID_ARGUMENT naming the field, before anything is written.
 
-use std::time::Duration;
-
+pub use crate::rpc::{UNARY_BYTES, namespace, page, span};
 use crate::{
     error::{Error, Result},
     proto::v1,
 };
 
-/// Bytes of a namespace.
-pub const NAMESPACE_MAX: usize = 128;
 /// Bytes of a record type.
 pub const TYPE_MAX: usize = 128;
 /// Bytes of an id, a session name, an owner, a writer.
 pub const ID_MAX: usize = 512;
 /// Ids of one Get.
 pub const GET_MAX: usize = 1_000;
-/// Records of one page.
-pub const PAGE_MAX: u32 = 1_000;
 /// Bytes of one reply message, about.
 pub const MESSAGE_BYTES: usize = 1024 * 1024;
-/// Bytes of a unary reply.
-pub const UNARY_BYTES: usize = 4 * 1024 * 1024 - 64 * 1024;
-
-/// "" means "default".
-pub fn namespace(value: String) -> Result<String> {
-    if value.is_empty() {
-        return Ok("default".to_owned());
-    }
-    if value.len() > NAMESPACE_MAX {
-        return Err(Error::bad_field("namespace", "must be at most 128 bytes"));
-    }
-    Ok(value)
-}
-
 /// A name of 1..512 bytes.
 pub fn id(field: impl Into<String>, value: &str) -> Result<()> {
     match value.len() {
@@ -49,31 +30,6 @@ pub fn record_type(field: impl Into<String>, value: &str) -> Result<()> {
         0 => Err(Error::bad_field(field, "must not be empty (1..128 bytes)")),
         _ => Err(Error::bad_field(field, "must be at most 128 bytes")),
     }
-}
-
-/// A page size; 0 means the default.
-pub fn page(value: u32, default: u32) -> Result<usize> {
-    match value {
-        0 => Ok(default as usize),
-        1..=PAGE_MAX => Ok(value as usize),
-        _ => Err(Error::bad_field("limit", "must be at most 1000")),
-    }
-}
-
-/// A span between two bounds; absent means the default.
-pub fn span(
-    field: &str,
-    value: Option<prost_types::Duration>,
-    default: Duration,
-    least: Duration,
-    most: Duration,
-) -> Result<Duration> {
-    let Some(value) = value else { return Ok(default) };
-    let span = Duration::try_from(value).unwrap_or(Duration::MAX);
-    if value.seconds < 0 || value.nanos < 0 || span < least || span > most {
-        return Err(Error::bad_field(field, format!("must be {least:?} to {most:?}")));
-    }
-    Ok(span)
 }
 
 /// The records a Get names, with their count bounded and no type or id out of bounds.

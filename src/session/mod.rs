@@ -8,7 +8,6 @@
 mod attach;
 mod attributes;
 mod batch;
-mod catalog;
 mod commit;
 mod convert;
 mod head;
@@ -25,7 +24,6 @@ mod outbox;
 mod pages;
 mod parts;
 mod records;
-mod reply;
 mod rpc;
 mod scripts;
 mod store;
@@ -41,11 +39,16 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
-use self::{hints::Hints, keys::KeyCache, parts::Budget, store::Store};
+use self::{hints::Hints, keys::KeyCache, name::SessionName, parts::Budget, store::Store};
 pub use self::{name::KIND, rpc::service, scripts::ALL as SCRIPTS};
-use crate::{crypto::SharedKeyring, valkey::Link};
+use crate::{
+    crypto::{OwnerTag, SharedKeyring},
+    error::{Error, Result},
+    owner::{reply, sweeper as sweeping},
+    valkey::Link,
+};
 
 /// Record types of Baileys. Others are an application's own, and are not named in logs.
 const KNOWN_TYPES: &[&str] = &[
@@ -80,7 +83,7 @@ impl Sessions {
         let store = Arc::new(Store { link: link.clone(), keyring, keys: KeyCache::default() });
         let hints = Hints::default();
         tokio::spawn(hints.clone().follow(link));
-        tokio::spawn(sweeper::run(Arc::clone(&store)));
+        tokio::spawn(sweeping::run(Arc::clone(&store)));
         Arc::new(Self {
             store,
             hints,
@@ -89,6 +92,21 @@ impl Sessions {
             attached: AtomicU32::new(0),
             opening: AtomicU32::new(0),
         })
+    }
+
+    /// Why a write of another capability, guarded by the session of this name, is refused while somebody holds it.
+    pub async fn held(&self, namespace: &str, session: &str, deadline: Instant) -> Error {
+        let keyring = self.store.keyring.current();
+        let name = SessionName::new(&keyring, namespace.to_owned(), session.to_owned());
+        match self.store.holder(&name, deadline).await {
+            Ok(held) => held.error(),
+            Err(error) => error,
+        }
+    }
+
+    /// Takes away what is left of a session of which nothing is left: only something else had kept it.
+    pub async fn forget_empty(&self, tag: OwnerTag, deadline: Instant) -> Result<()> {
+        self.store.forget_empty(tag, deadline).await
     }
 
     /// Streams open now.

@@ -9,7 +9,6 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{
     Sessions, attach,
-    catalog::Place,
     commit::{self, Commit, Outcome},
     convert,
     head::{Head, Incarnation},
@@ -23,22 +22,19 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    owner::catalog::{self, Owners, Place},
     proto::v1::{
         self,
         delete_session_request::Mode,
         session_service_server::{SessionService, SessionServiceServer},
     },
+    rpc::{MESSAGE_MAX, OWNERS_DEFAULT, Reply, UNARY, answer},
     valkey::Lane,
 };
 
-const UNARY: Duration = Duration::from_secs(5);
 const COMMIT: Duration = Duration::from_secs(10);
-const TIMEOUT_MOST: Duration = Duration::from_secs(120);
-/// Largest message, and room for what frames 4 MiB.
-const MESSAGE_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 /// Replies of a stream that wait in the channel, of up to 1 MiB each.
 const REPLIES: usize = 16;
-const OWNERS_DEFAULT: u32 = 100;
 const LIST_DEFAULT: u32 = 500;
 
 /// The gRPC service.
@@ -52,8 +48,6 @@ pub fn service(sessions: Arc<Sessions>) -> SessionServiceServer<Handler> {
 pub struct Handler {
     sessions: Arc<Sessions>,
 }
-
-type Reply<T> = std::result::Result<Response<T>, Status>;
 
 impl Handler {
     fn name(&self, namespace: String, session: String) -> Result<SessionName> {
@@ -206,6 +200,19 @@ impl Handler {
         }
     }
 
+    async fn owners(
+        &self,
+        namespace: &str,
+        place: Place,
+        limit: usize,
+        wanted: impl Fn(&Head) -> bool,
+        deadline: Instant,
+    ) -> Result<Owners<Head>> {
+        let store = &self.sessions.store;
+        let keyring = store.keyring.current();
+        catalog::owners((&store.link, &keyring), namespace, place, limit, wanted, deadline).await
+    }
+
     async fn list_sessions(
         &self,
         request: v1::ListSessionsRequest,
@@ -215,12 +222,13 @@ impl Handler {
         let limit = limits::page(request.limit, OWNERS_DEFAULT)?;
         let place = Place::parse(&request.cursor)?;
         let store = &self.sessions.store;
-        let owners = store.owners(&namespace, place, limit, |head| head.live != 0, deadline).await?;
+        let owners = self.owners(&namespace, place, limit, |head| head.live != 0, deadline).await?;
         let (mut corrupt, now_ms) = (owners.corrupt, store.now_ms(deadline).await?);
         let mut sessions = Vec::with_capacity(owners.found.len());
-        for (name, head) in &owners.found {
-            match store.live_keys(name, head, deadline).await {
-                Ok(keys) => sessions.push(info(name, head, &keys, now_ms.max(head.clock_ms))),
+        for (session, head) in owners.found {
+            let name = SessionName::new(&store.keyring.current(), namespace.clone(), session);
+            match store.live_keys(&name, &head, deadline).await {
+                Ok(keys) => sessions.push(info(&name, &head, &keys, now_ms.max(head.clock_ms))),
                 Err(_) => corrupt += 1,
             }
         }
@@ -243,8 +251,12 @@ impl Handler {
         let namespace = limits::namespace(request.namespace)?;
         let place = Place::parse(&request.cursor)?;
         let has_archive = |head: &Head| !head.archive_list.is_empty();
-        let owners = store.owners(&namespace, place, limit, has_archive, deadline).await?;
-        let archives = owners.found.iter().flat_map(|(name, head)| self.archives(name, head)).collect();
+        let owners = self.owners(&namespace, place, limit, has_archive, deadline).await?;
+        let mut archives = Vec::new();
+        for (session, head) in owners.found {
+            let name = SessionName::new(&store.keyring.current(), namespace.clone(), session);
+            archives.extend(self.archives(&name, &head));
+        }
         Ok(v1::ListDeletedResponse { archives, cursor: owners.cursor, corrupt: owners.corrupt })
     }
 
@@ -329,36 +341,6 @@ fn info(name: &SessionName, head: &Head, keys: &SessionKeys, now_ms: u64) -> v1:
         last_write_at: live.and_then(|live| convert::timestamp(live.last_write_ms)),
         fence: head.fence,
     }
-}
-
-/// When a unary call must be answered: the client's own deadline, or the default.
-fn deadline<T>(request: &Request<T>, default: Duration) -> Instant {
-    let asked = request.metadata().get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
-    Instant::now() + asked.unwrap_or(default).min(TIMEOUT_MOST)
-}
-
-fn timeout(text: &str) -> Option<Duration> {
-    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let amount: u64 = digits.parse().ok()?;
-    Some(match unit {
-        "H" => Duration::from_secs(amount.saturating_mul(3600)),
-        "M" => Duration::from_secs(amount.saturating_mul(60)),
-        "S" => Duration::from_secs(amount),
-        "m" => Duration::from_millis(amount),
-        "u" => Duration::from_micros(amount),
-        "n" => Duration::from_nanos(amount),
-        _ => return None,
-    })
-}
-
-/// Answers a unary call.
-async fn answer<Q, A, F: Future<Output = Result<A>>>(
-    request: Request<Q>,
-    default: Duration,
-    handle: impl FnOnce(Q, Instant) -> F,
-) -> Reply<A> {
-    let deadline = deadline(&request, default);
-    Ok(Response::new(handle(request.into_inner(), deadline).await?))
 }
 
 #[tonic::async_trait]

@@ -1,23 +1,6 @@
 //! The session scripts: one decision each, all on the one hash slot of their owner.
 
-use crate::valkey::Script;
-
-#[cfg(not(feature = "test-clock"))]
-macro_rules! clock {
-    () => {
-        include_str!("clock.lua")
-    };
-}
-
-#[cfg(feature = "test-clock")]
-macro_rules! clock {
-    () => {
-        include_str!("clock_shifted.lua")
-    };
-}
-
-#[cfg(all(feature = "test-clock", not(debug_assertions)))]
-compile_error!("test-clock is for builds with debug assertions: it lets a test shift the clock");
+use crate::{owner::scripts::clock, valkey::Script};
 
 macro_rules! script {
     ($name:literal, $shebang:literal) => {
@@ -45,12 +28,6 @@ pub static DELETE: Script = script!("delete", "#!lua flags=allow-oom");
 pub static RESTORE: Script = script!("restore", "#!lua");
 pub static SHRED: Script = script!("shred", "#!lua flags=allow-oom");
 
-pub static INDEX: Script = Script::new("session/index", include_str!("index.lua"));
-pub static UNLIST: Script = Script::new("session/unlist", include_str!("unlist.lua"));
-pub static DUE: Script =
-    Script::new("session/due", concat!("#!lua flags=no-writes\n", clock!(), include_str!("due.lua")));
-
 /// All of them, to be loaded on every connect.
-pub static ALL: &[&Script] = &[
-    &OPEN, &COMMIT, &GET, &LIST, &RENEW, &RELEASE, &CLEAR, &DELETE, &RESTORE, &SHRED, &INDEX, &UNLIST, &DUE,
-];
+pub static ALL: &[&Script] =
+    &[&OPEN, &COMMIT, &GET, &LIST, &RENEW, &RELEASE, &CLEAR, &DELETE, &RESTORE, &SHRED];

@@ -10,24 +10,23 @@ use tokio::time::Instant;
 use super::{
     commit::{self, ATTRIBUTES_PART, Commit, Outcome, TYPE_PART, Terms},
     head::{Head, Incarnation},
-    keys::{self, KeyCache, SessionKeys},
+    keys::{KeyCache, SessionKeys},
     name::{KIND, SessionName},
     pages::Walk,
     records::{self, Record},
-    reply::{self, Reply},
+    reply::{self, Reply, micros},
     scripts,
-    take::held,
+    take::{Held, held},
 };
 use crate::{
-    crypto::{SharedKeyring, UnwrapError, wrapped_kek_id},
+    crypto::SharedKeyring,
     error::{Error, Reason, Result},
-    valkey::{Lane, Link, LinkError, Op, ServerError},
+    owner::keys::unwrap_error,
+    valkey::{Lane, Link, LinkError, Op},
 };
 
 /// Tries before a call gives up on a session that keeps changing under it.
 pub(super) const TRIES: usize = 8;
-/// Pause before reads are sent again.
-const READ_PAUSE: Duration = Duration::from_millis(20);
 /// Most bytes that one Get reads, sealed.
 const GET_BYTES: usize = 32 * 1024 * 1024;
 /// Most fields that one step of a walk looks at.
@@ -48,36 +47,9 @@ impl Store {
         let mut read = cmd("HGETALL");
         read.arg(name.head(&self.link));
         let ops = [Op::Cmd(read), Op::Cmd(cmd("TIME"))];
-        let mut replies = self.read(Lane::Small, &ops, deadline).await?.into_iter();
-        let mut next = || replies.next().unwrap_or(Value::Nil);
+        let mut replies = self.link.read(Lane::Small, &ops, deadline).await?.into_iter();
+        let mut next = || replies.next().unwrap_or_default();
         Ok((Head::parse(next())?, micros(&next())?))
-    }
-
-    /// Sends reads in one write, and sends them again while there is time when the connection breaks or the server is not
-    /// ready.
-    pub(super) async fn read(
-        &self,
-        lane: Lane,
-        ops: &[Op<'_>],
-        deadline: Instant,
-    ) -> Result<Vec<Value>, LinkError> {
-        loop {
-            let replies = self.link.pipeline(lane, ops, deadline).await;
-            let error =
-                match replies.and_then(|replies| Ok(replies.into_iter().collect::<Result<Vec<_>, _>>()?)) {
-                    Ok(values) => return Ok(values),
-                    Err(error) => error,
-                };
-            let again = match &error {
-                LinkError::Unreachable { .. } => true,
-                LinkError::Server(error) => matches!(error, ServerError::Loading | ServerError::MasterDown),
-                _ => false,
-            };
-            if !again || Instant::now() + READ_PAUSE >= deadline {
-                return Err(error);
-            }
-            tokio::time::sleep(READ_PAUSE).await;
-        }
     }
 
     /// The server's clock.
@@ -101,6 +73,22 @@ impl Store {
         }
     }
 
+    /// Who holds a session.
+    pub async fn holder(&self, name: &SessionName, deadline: Instant) -> Result<Held> {
+        let (head, now_us) = self.head(name, deadline).await?;
+        let head = head.unwrap_or_default();
+        // Without its key the holder stays unnamed.
+        let wrapped = head.live().map(|live| live.wrapped_key.as_slice()).unwrap_or_default();
+        let (until_ms, now_ms) = (head.lease_expiry_ms, now_us / 1000);
+        Ok(match SessionKeys::unwrap(&self.keyring, name, head.live, wrapped) {
+            Ok(unwrapped) => held(name, &unwrapped, &head.sealed_owner, until_ms, now_ms),
+            Err(_) => {
+                let left = Duration::from_millis(until_ms.saturating_sub(now_ms));
+                Held { owner: None, left, until_ms }
+            }
+        })
+    }
+
     /// The keys of the live incarnation, from the cache or unwrapped.
     pub async fn live_keys(
         &self,
@@ -114,17 +102,10 @@ impl Store {
         let wrapped = head.live().map(|live| live.wrapped_key.as_slice()).unwrap_or_default();
         let keys = match SessionKeys::unwrap(&self.keyring, name, head.live, wrapped) {
             Ok(keys) => Arc::new(keys),
-            // Either the key of this id is another one, or the wrapped key was altered: its canary tells.
-            Err(UnwrapError::Mismatch) => {
-                let id = wrapped_kek_id(wrapped).unwrap_or_default();
-                let right = self.link.canary_opens(&self.keyring.current(), id, deadline).await?;
-                return Err(keys::unwrap_error(if right {
-                    UnwrapError::Corrupt
-                } else {
-                    UnwrapError::Mismatch
-                }));
+            Err(error) => {
+                let kind = (KIND, Reason::CorruptRecord);
+                return Err(unwrap_error(&self.link, &self.keyring, kind, wrapped, error, deadline).await);
             }
-            Err(error) => return Err(keys::unwrap_error(error)),
         };
         self.keys.put(name.tag(), Arc::clone(&keys));
         Ok(keys)
@@ -383,15 +364,4 @@ pub(super) fn get_too_large() -> Error {
 
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn micros(time: &Value) -> Result<u64> {
-    let malformed = || Error::new(Reason::Internal, "Valkey gave a time of an unknown shape");
-    let Value::Array(parts) = time else { return Err(malformed()) };
-    let part = |at: usize| match parts.get(at) {
-        Some(Value::BulkString(bytes)) => super::reply::parse_number(bytes),
-        Some(Value::Int(n)) => u64::try_from(*n).ok(),
-        _ => None,
-    };
-    Ok(part(0).ok_or_else(malformed)? * 1_000_000 + part(1).ok_or_else(malformed)?)
 }

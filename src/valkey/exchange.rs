@@ -196,7 +196,9 @@ impl Inner {
             pipeline.cmd("ZSCORE").arg(&index).arg(marker(id));
             pipeline.cmd("ZSCORE").arg(&index).arg(&tag.as_bytes()[..]);
             // Looked for after the index: an owner made meanwhile is there by now.
-            pipeline.cmd("EXISTS").arg(self.names.owner(tag, "h")).arg(self.names.owner(tag, "b"));
+            // A blob shares the tag of the session of its name: neither stands for the other.
+            let key = if kind == "blob" { "b" } else { "h" };
+            pipeline.cmd("EXISTS").arg(self.names.owner(tag, key));
             let (_, replies) = self.exchange(Lane::Small, &pipeline, 4, false, deadline).await?;
             let replies = replies.into_iter().map(reply).collect::<Result<Vec<_>, _>>()?;
             let [environment, marked, score, there] = &replies[..] else {

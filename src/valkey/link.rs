@@ -143,6 +143,31 @@ impl Link {
         Ok(replies)
     }
 
+    /// Sends `ops`, which must only read, in one write, and gives what they read. They are sent again, inside the deadline,
+    /// when the connection breaks or the server is not ready.
+    pub async fn read(&self, lane: Lane, ops: &[Op<'_>], deadline: Instant) -> Result<Vec<Value>, LinkError> {
+        loop {
+            let error = match self.pipeline(lane, ops, deadline).await {
+                Ok(replies) => match replies.into_iter().collect::<Result<_, _>>() {
+                    Ok(values) => return Ok(values),
+                    Err(error) if error.needs_reconnect() => continue,
+                    Err(error @ (ServerError::TryAgain | ServerError::Busy)) => LinkError::Server(error),
+                    Err(error) => return Err(error.into()),
+                },
+                Err(LinkError::Unreachable { .. })
+                    if Instant::now() < deadline && !self.inner.is_closed() =>
+                {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if Instant::now() + RETRY_AFTER >= deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(RETRY_AFTER).await;
+        }
+    }
+
     /// Sends one op and sends it again, inside the deadline, when the connection breaks or the server is not ready. So `op`
     /// must be safe to repeat, as all our scripts are.
     pub async fn run(&self, lane: Lane, op: Op<'_>, deadline: Instant) -> Result<Value, LinkError> {

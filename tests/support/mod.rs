@@ -12,6 +12,7 @@
 )]
 
 pub mod attach;
+pub mod blob;
 pub mod link;
 pub mod unary;
 pub mod valkey;
@@ -228,6 +229,10 @@ impl Sidecar {
         SessionServiceClient::new(self.channel())
             .max_decoding_message_size(16 << 20)
             .max_encoding_message_size(16 << 20)
+    }
+
+    pub fn blobs(&self) -> blob::Blobs {
+        blob::Blobs::new(self.channel())
     }
 
     pub fn admin(&self) -> AdminServiceClient<Channel> {

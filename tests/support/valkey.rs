@@ -134,6 +134,13 @@ impl Valkey {
         command.query(&mut self.connection()).unwrap()
     }
 
+    /// All keys that match, sorted.
+    pub fn keys(&self, pattern: &str) -> Vec<String> {
+        let mut keys: Vec<String> = self.command(&["KEYS", pattern]);
+        keys.sort();
+        keys
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it does not run").id()
     }

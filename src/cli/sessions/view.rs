@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use prost_types::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    cli::output::{bytes, shown},
+    cli::output::{bytes, instant, or_dash, shown},
     proto::v1,
 };
 
@@ -77,11 +76,6 @@ fn types(counts: Vec<v1::TypeCount>) -> (u64, u64, Vec<Type>) {
     (types.iter().map(|t| t.records).sum(), types.iter().map(|t| t.bytes).sum(), types)
 }
 
-fn instant(time: Option<Timestamp>) -> Option<String> {
-    let time = time?;
-    jiff::Timestamp::new(time.seconds, time.nanos).ok().map(|time| time.to_string())
-}
-
 impl From<v1::SessionInfo> for Session {
     fn from(info: v1::SessionInfo) -> Self {
         let (records, bytes, types) = types(info.counts);
@@ -134,13 +128,6 @@ impl From<v1::GetSessionResponse> for Detail {
             archives: found.archives.into_iter().map(Archive::from).collect(),
         }
     }
-}
-
-fn or_dash(text: Option<&String>) -> String {
-    text.map_or_else(
-        || "-".to_owned(),
-        |text| text.split('.').next().unwrap_or(text).trim_end_matches('Z').to_owned() + "Z",
-    )
 }
 
 fn yes_no(value: Option<bool>) -> String {

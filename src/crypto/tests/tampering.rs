@@ -312,3 +312,77 @@ proptest! {
         let _ = (RecordPayload::decode(&noise), envelope_revision(&noise));
     }
 }
+
+/// A body of three segments, the last one shorter.
+fn body() -> (Vec<u8>, [Vec<u8>; 3]) {
+    let mut sealer = root().blob_key().sealer(1, 7, &context());
+    let mut seal = |plaintext: &[u8], last| {
+        let mut out = Vec::new();
+        sealer.seal(plaintext, last, &mut out);
+        out
+    };
+    let segments = [seal(&[1; 100], false), seal(&[2; 100], false), seal(&[3; 10], true)];
+    (sealer.preamble().to_vec(), segments)
+}
+
+fn open_body(preamble: &[u8], segments: &[(&[u8], bool)], ctx: &Context) -> Result<Vec<u8>, OpenError> {
+    let mut opener = root().blob_key().opener(7, ctx, preamble)?;
+    let mut out = Vec::new();
+    for (segment, last) in segments {
+        opener.open(segment, *last, &mut out)?;
+    }
+    Ok(out)
+}
+
+#[test]
+fn a_blobs_body_opens_only_whole_in_order_and_in_its_place() {
+    let (preamble, [a, b, c]) = body();
+    let whole: [(&[u8], bool); 3] = [(&a, false), (&b, false), (&c, true)];
+    assert_eq!(open_body(&preamble, &whole, &context()).map(|out| out.len()), Ok(210));
+    let wrong: [&[(&[u8], bool)]; 7] = [
+        &[(&b, false)],
+        &[(&a, false), (&c, true)],
+        &[(&a, false), (&a, false)],
+        &[(&a, true)],
+        &[(&a, false), (&b, true)],
+        &[(&a, false), (&b, false), (&c, false)],
+        &[(&a[..a.len() - 1], false)],
+    ];
+    for segments in wrong {
+        assert_eq!(open_body(&preamble, segments, &context()), Err(OpenError::Corrupt));
+    }
+    assert_eq!(open_body(&preamble, &whole, &owner()), Err(OpenError::Corrupt), "another place");
+    let (other, _) = body();
+    assert_eq!(open_body(&other, &whole, &context()), Err(OpenError::Corrupt), "another body's preamble");
+    assert!(root().blob_key().opener(8, &context(), &preamble).is_err(), "another generation");
+    assert!(RootKey::generate().blob_key().opener(7, &context(), &preamble).is_err(), "another key");
+}
+
+#[test]
+fn every_flipped_bit_of_a_blobs_body_is_noticed_and_gives_nothing() {
+    let (preamble, [a, ..]) = body();
+    for bit in 0..preamble.len() * 8 {
+        let mut bad = preamble.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        let expected = match bit / 8 {
+            0 => OpenError::Malformed,
+            1 | 2 => OpenError::UnknownFormat,
+            _ => OpenError::Corrupt,
+        };
+        assert_eq!(open_body(&bad, &[(&a, false)], &context()), Err(expected), "bit {bit}");
+    }
+    for bit in 0..a.len() * 8 {
+        let mut bad = a.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        let mut opener = root().blob_key().opener(7, &context(), &preamble).ok().unwrap();
+        let mut out = b"before".to_vec();
+        assert_eq!(opener.open(&bad, false, &mut out), Err(OpenError::Corrupt));
+        assert_eq!(out, b"before");
+        // What failed did not use up its place.
+        opener.open(&a, false, &mut out).unwrap();
+        assert_eq!(out.len(), 106);
+    }
+    for len in 0..preamble.len() {
+        assert_eq!(open_body(&preamble[..len], &[], &context()), Err(OpenError::Malformed));
+    }
+}

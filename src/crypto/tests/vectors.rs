@@ -263,3 +263,38 @@ fn canaries() {
     }
     agree("canaries.json", &json!({ "canaries": canaries }));
 }
+
+#[test]
+fn blob_bodies() {
+    let keys = root().blob_key();
+    let ctx = context("blob", &["default", "bot-1", "3"]);
+    // Whole segments are 64 KiB; shorter ones show the same.
+    let bodies: [(&str, &[&[u8]]); 3] = [
+        ("empty", &[b""]),
+        ("one segment", &[b"hello"]),
+        ("three segments", &[b"first", b"second", b"the last"]),
+    ];
+    let mut vectors = Vec::new();
+    for ((about, segments), salt) in bodies.into_iter().zip(0x20..) {
+        let salt: [u8; SALT_LEN] = counting(salt);
+        let mut sealer = keys.sealer_with(1, 3, &salt, &ctx);
+        let preamble = sealer.preamble().to_vec();
+        let mut opener = keys.opener(3, &ctx, &preamble).ok().unwrap();
+        let mut stored = Vec::new();
+        for (at, segment) in segments.iter().enumerate() {
+            let (last, mut out, mut back) = (at + 1 == segments.len(), Vec::new(), Vec::new());
+            sealer.seal(segment, last, &mut out);
+            opener.open(&out, last, &mut back).unwrap();
+            assert_eq!(&back[..], *segment);
+            stored.push(json!({ "plaintext": hex(segment), "sealed": hex(&out) }));
+        }
+        vectors.push(json!({
+            "about": about, "context_kind": "blob", "context_parts": ["default", "bot-1", "3"],
+            "context": hex(ctx.as_bytes()), "epoch": 1, "generation": "3", "salt": hex(&salt),
+            "preamble": hex(&preamble), "segments": stored,
+        }));
+    }
+    let k_blob = Prk::new(root().as_bytes()).derive("pannier/v1/blob");
+    let vectors = json!({ "root_key": hex(root().as_bytes()), "k_blob": hex(&*k_blob), "bodies": vectors });
+    agree("blob-bodies.json", &vectors);
+}

@@ -83,6 +83,17 @@ pub fn parse_number(bytes: &[u8]) -> Option<u64> {
     std::str::from_utf8(bytes).ok()?.parse().ok()
 }
 
+/// What TIME answers, in µs.
+pub fn micros(time: &Value) -> Result<u64> {
+    let Value::Array(parts) = time else { return Err(unexpected()) };
+    let part = |at: usize| match parts.get(at) {
+        Some(Value::BulkString(bytes)) => parse_number(bytes),
+        Some(Value::Int(n)) => u64::try_from(*n).ok(),
+        _ => None,
+    };
+    Ok(part(0).ok_or_else(unexpected)? * 1_000_000 + part(1).ok_or_else(unexpected)?)
+}
+
 /// The answer is none that the script gives.
 pub fn unexpected() -> Error {
     Error::new(Reason::Internal, "Valkey gave an answer of an unknown shape")

@@ -1,0 +1,183 @@
+//! `pannier blobs`: looking at blobs, saving and fetching them, going back to an earlier one, through the running sidecar.
+
+mod change;
+mod fetch;
+mod save;
+mod view;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tonic::transport::Channel;
+
+use super::{
+    Format,
+    connect::Target,
+    outcome::{Failed, Outcome, UNAVAILABLE},
+    output::{self, json, table},
+};
+use crate::proto::v1::{self, blob_service_client::BlobServiceClient};
+
+type Client = BlobServiceClient<Channel>;
+
+/// Replies are at most 4 MiB and what wraps them.
+const MAX_REPLY: usize = 5 << 20;
+/// A transfer that does not move for this long is given up: longer than what the sidecar waits.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// Looks at blobs (session archives and the like), saves and fetches them, goes back to earlier ones.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  pannier blobs list --json
+  pannier blobs save RemoteAuth-bot-1 archive.zip
+  pannier blobs fetch RemoteAuth-bot-1 archive.zip
+  pannier blobs generations RemoteAuth-bot-1
+  pannier blobs rollback RemoteAuth-bot-1 1790000000000000
+  pannier blobs delete RemoteAuth-bot-1         an archive for 7 days; `restore` brings it back")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    target: Target,
+    /// The namespace.
+    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
+    namespace: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Lists the blobs of the namespace.
+    List {
+        /// Those that `restore` can bring back instead.
+        #[arg(long)]
+        deleted: bool,
+        #[command(flatten)]
+        format: Format,
+    },
+    Save(save::Save),
+    Fetch(fetch::Fetch),
+    /// Lists all generations of a blob, newest first, and how its last save or fetch that failed did so.
+    Generations {
+        blob: String,
+        #[command(flatten)]
+        format: Format,
+    },
+    Rollback(change::Rollback),
+    Delete(change::Delete),
+    Restore(change::Restore),
+}
+
+/// What every subcommand works with.
+struct Context {
+    client: Client,
+    target: Target,
+    namespace: String,
+}
+
+pub async fn run(arguments: Arguments) -> Outcome {
+    let client = BlobServiceClient::new(arguments.target.channel()?)
+        .max_decoding_message_size(MAX_REPLY)
+        .max_encoding_message_size(MAX_REPLY);
+    let context = Context { client, target: arguments.target, namespace: arguments.namespace };
+    match arguments.command {
+        Command::List { deleted: false, format } => context.list(format).await,
+        Command::List { deleted: true, format } => context.deleted(format).await,
+        Command::Save(save) => save.run(context).await,
+        Command::Fetch(fetch) => fetch.run(context).await,
+        Command::Generations { blob, format } => context.generations(blob, format).await,
+        Command::Rollback(rollback) => rollback.run(context).await,
+        Command::Delete(delete) => delete.run(context).await,
+        Command::Restore(restore) => restore.run(context).await,
+    }
+}
+
+impl Context {
+    /// All pages of a listing.
+    async fn pages(&mut self, deleted: bool) -> Outcome<(Vec<v1::BlobInfo>, Vec<v1::BlobArchive>)> {
+        let (mut blobs, mut archives, mut corrupt, mut cursor) = (Vec::new(), Vec::new(), 0, String::new());
+        loop {
+            let namespace = self.namespace.clone();
+            let request = v1::ListBlobsRequest { namespace, cursor, limit: 500, deleted };
+            let page = self.client.list_blobs(self.target.request(request)).await?.into_inner();
+            blobs.extend(page.blobs);
+            archives.extend(page.archives);
+            corrupt += page.corrupt;
+            cursor = page.cursor;
+            if cursor.is_empty() {
+                warn_of(corrupt);
+                return Ok((blobs, archives));
+            }
+        }
+    }
+
+    async fn list(mut self, format: Format) -> Outcome {
+        let mut blobs: Vec<_> = self.pages(false).await?.0.into_iter().map(view::Blob::from).collect();
+        blobs.sort_by(|a, b| a.blob.cmp(&b.blob));
+        if format.json {
+            return json(&blobs);
+        }
+        let header = ["blob", "size", "generation", "saved"];
+        table(&header, blobs.iter().map(view::Blob::row).collect())
+    }
+
+    async fn deleted(mut self, format: Format) -> Outcome {
+        let mut archives: Vec<_> = self.pages(true).await?.1.into_iter().map(view::Archive::from).collect();
+        archives.sort_by(|a, b| (&a.blob, a.incarnation).cmp(&(&b.blob, b.incarnation)));
+        if format.json {
+            return json(&archives);
+        }
+        let header = ["blob", "incarnation", "size", "generations", "deleted", "gone for good"];
+        table(&header, archives.iter().map(view::Archive::row).collect())
+    }
+
+    async fn generations(mut self, blob: String, format: Format) -> Outcome {
+        let request = v1::ListGenerationsRequest { namespace: self.namespace.clone(), blob: blob.clone() };
+        let found = self.client.list_generations(self.target.request(request)).await?.into_inner();
+        let request = v1::StatBlobRequest { namespace: self.namespace.clone(), blob };
+        let stat = self.client.stat_blob(self.target.request(request)).await;
+        warn_of(found.corrupt);
+        let error = stat.ok().and_then(|stat| stat.into_inner().last_error).map(view::LastError::from);
+        let generations: Vec<_> = found.generations.into_iter().map(view::Blob::from).collect();
+        if format.json {
+            return json(&view::Generations { generations, last_error: error });
+        }
+        let header = ["generation", "state", "size", "saved", "gone for good", "incarnation"];
+        table(&header, generations.iter().map(view::Blob::generation_row).collect())?;
+        if let Some(error) = error {
+            output::note(&error.text());
+        }
+        Ok(())
+    }
+}
+
+fn warn_of(corrupt: u32) {
+    if corrupt > 0 {
+        output::note(&format!("{corrupt} more could not be opened: sealed with another key, or damaged"));
+    }
+}
+
+/// How far a transfer is, on a terminal.
+fn progress(size: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
+    let style = "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}";
+    match ProgressStyle::with_template(style) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// `work`, unless the bar does not move for a long while.
+async fn unless_stalled<T>(bar: &ProgressBar, work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let watch = async {
+        let mut last = None;
+        while last != Some(bar.position()) {
+            last = Some(bar.position());
+            tokio::time::sleep(STALLED).await;
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        () = watch => Err(Failed::new(UNAVAILABLE, "nothing moved for a minute: given up")),
+    }
+}

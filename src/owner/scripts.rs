@@ -1,0 +1,31 @@
+//! The scripts of the index, and the clock that every script reads.
+
+use crate::valkey::Script;
+
+/// The clock as Lua: `server_ms()`. A test build may shift it.
+#[cfg(not(feature = "test-clock"))]
+macro_rules! clock {
+    () => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/owner/clock.lua"))
+    };
+}
+
+#[cfg(feature = "test-clock")]
+macro_rules! clock {
+    () => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/owner/clock_shifted.lua"))
+    };
+}
+
+#[cfg(all(feature = "test-clock", not(debug_assertions)))]
+compile_error!("test-clock is for builds with debug assertions: it lets a test shift the clock");
+
+pub(crate) use clock;
+
+pub static UNLIST: Script = Script::new("owner/unlist", include_str!("unlist.lua"));
+pub static INDEX: Script = Script::new("owner/index", include_str!("index.lua"));
+pub static DUE: Script =
+    Script::new("owner/due", concat!("#!lua flags=no-writes\n", clock!(), include_str!("due.lua")));
+
+/// All of them, to be loaded on every connect.
+pub static ALL: &[&Script] = &[&UNLIST, &INDEX, &DUE];
