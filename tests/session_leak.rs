@@ -18,6 +18,7 @@ use redis::Commands as _;
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, delete, open, put},
+    blob,
     unary::{self, Unary, answer},
 };
 
@@ -191,6 +192,29 @@ async fn live_a_whole_life(sidecar: &Sidecar, valkey: &Valkey) {
     assert_eq!(answer(client.list_deleted(list).await).unwrap().archives.len(), 1);
 }
 
+/// An archive under the same kinds of names, refused, deleted and brought back.
+async fn save_an_archive(sidecar: &Sidecar) {
+    let blobs = sidecar.blobs();
+    let name = format!("{PHONE}:RemoteAuth {NAME}");
+    let header = || v1::SaveBlobHeader {
+        namespace: name.clone(),
+        request_id: format!("{PHONE}:{}", blob::request_id()).chars().take(64).collect(),
+        content_digest: KEY.to_vec().into(),
+        labels: [(format!("{NAME} label"), PHONE.to_owned())].into(),
+        ..blob::header(&name)
+    };
+    let content: Vec<u8> = (0..3000).flat_map(value).collect();
+    blobs.save_as(header(), &content).await.unwrap();
+    blobs.save_as(header(), b"unchanged").await.unwrap();
+    let cut = blobs.begin(v1::SaveBlobHeader { content_digest: PHONE.into(), ..header() }).await;
+    cut.send(blob::chunk(&content[..200_000])).await;
+    cut.end().await.unwrap_err();
+    let request = v1::DeleteBlobRequest { blob: name.clone(), namespace: name.clone(), ..Default::default() };
+    assert!(blobs.delete_as(request).await.unwrap().deleted);
+    blobs.save_as(v1::SaveBlobHeader { content_digest: NAME.into(), ..header() }, &content).await.unwrap();
+    blobs.fetch(&name).await.unwrap_err();
+}
+
 /// elie222/rakazo#490, whatsapp-mcp#223, whatsapp-rust#1506 (case 48), and the report "Shown by" 5.
 #[tokio::test]
 async fn no_name_number_or_key_shows_anywhere_and_no_key_of_a_session_has_a_ttl() {
@@ -199,6 +223,7 @@ async fn no_name_number_or_key_shows_anywhere_and_no_key_of_a_session_has_a_ttl(
     let mut sidecar = Sidecar::start(Options { envs: vec![trace], ..Options::with(&valkey) }).await;
     let transcript = monitor(&valkey);
     live_a_whole_life(&sidecar, &valkey).await;
+    save_an_archive(&sidecar).await;
     // Valkey gone while calls are made: errors tell nothing either.
     let mut bot = Attach::open(sidecar.channel(), open(&format!("{PHONE} {NAME}"), NAME)).await.unwrap();
     valkey.sigstop();

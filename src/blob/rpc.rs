@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::{sync::mpsc, time::Instant};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Request, Response, Streaming};
 
 use super::{
     Blobs, CALL, convert,

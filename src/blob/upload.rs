@@ -1,7 +1,5 @@
 //! The calls that a save is made of: begin, parts, the flip that makes it visible, and giving it up.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::{

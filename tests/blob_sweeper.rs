@@ -1,6 +1,5 @@
 //! What the sweeper takes away and when, under a clock that the test shifts: needs `--features test-clock`.
 
-#![cfg(feature = "test-clock")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
