@@ -79,13 +79,12 @@ impl Store {
         let head = head.unwrap_or_default();
         // Without its key the holder stays unnamed.
         let wrapped = head.live().map(|live| live.wrapped_key.as_slice()).unwrap_or_default();
-        let (until_ms, now_ms) = (head.lease_expiry_ms, now_us / 1000);
-        Ok(match SessionKeys::unwrap(&self.keyring, name, head.live, wrapped) {
-            Ok(unwrapped) => held(name, &unwrapped, &head.sealed_owner, until_ms, now_ms),
-            Err(_) => {
-                let left = Duration::from_millis(until_ms.saturating_sub(now_ms));
-                Held { owner: None, left, until_ms }
-            }
+        let (until_ms, now) = (head.lease_expiry_ms, now_us / 1000);
+        let unwrapped = SessionKeys::unwrap(&self.keyring, name, head.live, wrapped);
+        Ok(if let Ok(unwrapped) = unwrapped {
+            held(name, &unwrapped, &head.sealed_owner, until_ms, now)
+        } else {
+            Held { owner: None, left: Duration::from_millis(until_ms.saturating_sub(now)), until_ms }
         })
     }
 
