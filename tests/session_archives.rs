@@ -27,7 +27,7 @@ fn keys(valkey: &Valkey, pattern: &str) -> Vec<String> {
     valkey.command::<Vec<String>>(&["KEYS", pattern])
 }
 
-/// openclaw PR#92617 (case 34): what a clean-up path deletes can be brought back.
+/// openclaw PR#92617: what a clean-up path deletes can be brought back.
 #[tokio::test]
 async fn a_deleted_session_can_be_restored_whole() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -151,7 +151,7 @@ async fn shredding_leaves_nothing_behind() {
     assert!(!answer.exists && answer.archives.is_empty());
 }
 
-/// fazer-ai/baileys-api#366 (case 26): deleting works without a lease, on a session that is not there, and again.
+/// fazer-ai/baileys-api#366: deleting works without a lease, on a session that is not there, and again.
 #[tokio::test]
 async fn deleting_what_is_not_there_is_no_error() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -169,7 +169,7 @@ async fn deleting_what_is_not_there_is_no_error() {
     assert_eq!(missing.why(), (Code::NotFound, "ARCHIVE_NOT_FOUND"));
 }
 
-/// `creds.update` listeners and the tctoken flush outlive a logout (case 29): what they write late stays unwritten.
+/// `creds.update` listeners and the tctoken flush outlive a logout: what they write late stays unwritten.
 #[tokio::test]
 async fn what_is_written_after_a_logout_does_not_bring_the_session_back() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -188,7 +188,7 @@ async fn what_is_written_after_a_logout_does_not_bring_the_session_back() {
     assert_eq!(bot.commit_as(late).await.unwrap_err().why(), (Code::Aborted, "FENCED"));
     assert_eq!(bot.value("creds", "creds").await, None);
     assert_eq!(bot.commit(3, vec![put("creds", "creds", "new")], vec![]).await.unwrap().revision, 3);
-    // fazer-ai/baileys-api#330 (case 25): a clean-up by one who is not the owner any more is refused.
+    // fazer-ai/baileys-api#330: a clean-up by one who is not the owner any more is refused.
     for mode in [Mode::Soft, Mode::Shred] {
         let stale = v1::DeleteSessionRequest {
             session: "bot".into(),

@@ -18,7 +18,7 @@ fn put_if(ty: &str, id: &str, value: &str, revision: u64) -> v1::Put {
     v1::Put { if_revision: Some(revision), ..put(ty, id, value) }
 }
 
-/// WhiskeySockets/Baileys#2811 (case 6): two that read the same record and both write it; the second learns it.
+/// WhiskeySockets/Baileys#2811: two that read the same record and both write it; the second learns it.
 #[tokio::test]
 async fn the_second_of_two_writers_that_read_the_same_record_is_refused() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -68,7 +68,7 @@ async fn conditions_hold_on_absence_and_on_the_whole_session() {
     assert_eq!(bot.commit_as(this_life).await.unwrap().revision, 5);
 }
 
-/// Baileys PR#2587 (case 12): two that add to one index at the same time; with the condition the union is kept.
+/// Baileys PR#2587: two that add to one index at the same time; with the condition the union is kept.
 #[tokio::test]
 async fn an_index_that_many_add_to_at_once_keeps_what_all_have_added() {
     let sidecar = Sidecar::start(Options::default()).await;

@@ -183,7 +183,7 @@ async fn a_record_of_a_newer_format_says_to_update_and_is_left_alone() {
     }
 }
 
-/// elie222/rakazo#490 (case 48): a key that does not fit is a hard failure, never an empty session.
+/// elie222/rakazo#490: a key that does not fit is a hard failure, never an empty session.
 #[tokio::test]
 async fn a_session_whose_key_is_not_in_the_keyring_says_so_and_is_not_made_anew() {
     let valkey = Valkey::start(ValkeyOptions::default());

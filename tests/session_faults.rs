@@ -151,7 +151,7 @@ async fn killed_at_random_valkey_loses_nothing_acknowledged_and_the_stream_goes_
     assert_eq!(Unary::of(&sidecar).info("bot").await.lease.unwrap().fence, fence, "one stream all along");
 }
 
-/// Baileys PR#2675, NousResearch/hermes-agent#84180 (case 2): a full disk or memory must not cost the creds.
+/// Baileys PR#2675, NousResearch/hermes-agent#84180: a full disk or memory must not cost the creds.
 #[tokio::test]
 async fn a_full_valkey_refuses_writes_keeps_what_is_there_and_reads_on() {
     let valkey = Valkey::start(ValkeyOptions::default());

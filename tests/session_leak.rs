@@ -215,7 +215,7 @@ async fn save_an_archive(sidecar: &Sidecar) {
     blobs.fetch(&name).await.unwrap_err();
 }
 
-/// elie222/rakazo#490, whatsapp-mcp#223, whatsapp-rust#1506 (case 48), and the report "Shown by" 5.
+/// elie222/rakazo#490, whatsapp-mcp#223, whatsapp-rust#1506.
 #[tokio::test]
 async fn no_name_number_or_key_shows_anywhere_and_no_key_of_a_session_has_a_ttl() {
     let valkey = Valkey::start(ValkeyOptions::default().set("rdbcompression", "no"));

@@ -76,7 +76,7 @@ async fn a_walk_gives_what_was_there_all_along_while_others_come_and_go() {
     assert!(churn.await.unwrap() > 20);
 }
 
-/// openclaw PR#118610 (case 35): listing, counting and clearing cover every type, also one that nobody knows.
+/// openclaw PR#118610: listing, counting and clearing cover every type, also one that nobody knows.
 #[tokio::test]
 async fn every_type_is_listed_counted_and_cleared() {
     let sidecar = Sidecar::start(Options::default()).await;

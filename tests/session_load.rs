@@ -17,7 +17,7 @@ use support::{
     unary::Unary,
 };
 
-/// WhiskeySockets/Baileys#794, PR#824 (case 1): 200 saves that nobody waits for leave the last one.
+/// WhiskeySockets/Baileys#794, PR#824: 200 saves that nobody waits for leave the last one.
 #[tokio::test]
 async fn two_hundred_saves_that_nobody_waits_for_leave_the_last() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -54,7 +54,7 @@ fn commands(valkey: &Valkey) -> HashMap<String, u64> {
         .collect()
 }
 
-/// adiwajshing/Baileys PR#1568 (case 5): one key of 20 000 is written by itself, not with all the others.
+/// adiwajshing/Baileys PR#1568: one key of 20 000 is written by itself, not with all the others.
 #[tokio::test]
 async fn a_write_of_one_record_writes_that_record_however_many_there_are() {
     let valkey = Valkey::start(ValkeyOptions::default());
@@ -83,7 +83,7 @@ async fn a_write_of_one_record_writes_that_record_however_many_there_are() {
     assert!(written[1] < written[0] + 64, "{written:?}: the same in a large session as in a small one");
 }
 
-/// Baileys#2797 (case 13): what piles up can be seen.
+/// Baileys#2797: what piles up can be seen.
 #[tokio::test]
 async fn five_thousand_pre_keys_are_counted_by_type() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -100,7 +100,7 @@ async fn five_thousand_pre_keys_are_counted_by_type() {
     assert_eq!(bot.opened.counts, [], "as it was at the Open");
 }
 
-/// Baileys#54, #936, #2317 (case 15): a key that is missing is missing, not an error, so that Baileys uploads new ones.
+/// Baileys#54, #936, #2317: a key that is missing is missing, not an error, so that Baileys uploads new ones.
 #[tokio::test]
 async fn a_missing_pre_key_is_left_out_of_the_answer() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -116,7 +116,7 @@ async fn a_missing_pre_key_is_left_out_of_the_answer() {
     assert_eq!(bot.get("session", &[]).await.unwrap(), []);
 }
 
-/// openclaw#58480, #63496 (case 30): who reads while it is written gets the old or the new, never nothing.
+/// openclaw#58480, #63496: who reads while it is written gets the old or the new, never nothing.
 #[tokio::test]
 async fn a_reader_beside_the_writer_sees_the_old_or_the_new() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -155,7 +155,7 @@ async fn a_reader_beside_the_writer_sees_the_old_or_the_new() {
     assert!(reading.await.unwrap() > 10);
 }
 
-/// Baileys#2267, adiwajshing#834 (case 40): what was acknowledged a moment ago is there for whoever asks now.
+/// Baileys#2267, adiwajshing#834: what was acknowledged a moment ago is there for whoever asks now.
 #[tokio::test]
 async fn a_read_elsewhere_right_after_a_write_sees_it() {
     let sidecar = Sidecar::start(Options::default()).await;
@@ -168,7 +168,7 @@ async fn a_read_elsewhere_right_after_a_write_sees_it() {
     }
 }
 
-/// tulir/whatsmeow#505, #298, devlikeapro/waha#1503 (case 42): a shared store that locks drops messages.
+/// tulir/whatsmeow#505, #298, devlikeapro/waha#1503: a shared store that locks drops messages.
 #[tokio::test]
 async fn thirty_two_sessions_of_fifty_writes_a_second_have_no_error() {
     let sidecar = Arc::new(Sidecar::start(Options::default()).await);

@@ -232,7 +232,7 @@ async fn commits_in_flight_keep_their_order_when_somebody_else_writes_under_the_
     assert_eq!(foreign.info("bot").await.revision, 40 * 13);
 }
 
-/// fazer-ai/baileys-api#379 (case 21): a backend that does not answer may cost a request its time, and no more.
+/// fazer-ai/baileys-api#379: a backend that does not answer may cost a request its time, and no more.
 #[tokio::test]
 async fn a_request_is_answered_in_its_own_time_when_valkey_does_not_answer() {
     let valkey = Valkey::start(ValkeyOptions::default());
@@ -270,7 +270,7 @@ async fn a_commit_of_puts_and_deletes_is_seen_whole_by_readers() {
     let sidecar = Sidecar::start(Options::default()).await;
     let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
     bot.commit(1, vec![put("session", "A.0", "0")], vec![]).await.unwrap();
-    // Baileys#2372, #1769, #2331 (case 7): a session moves from one address to another, never missing at both.
+    // Baileys#2372, #1769, #2331: a session moves from one address to another, never missing at both.
     let mut reader = Unary::of(&sidecar);
     let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let reading = tokio::spawn({

@@ -39,7 +39,7 @@ async fn refused(sidecar: &Sidecar, open: v1::Open) -> Refused {
     Attach::open(sidecar.channel(), open).await.err().expect("refused")
 }
 
-/// fazer-ai/baileys-api#315, #331, #332, openclaw#72621 (case 23): one identity in two places is told, at once, which of them
+/// fazer-ai/baileys-api#315, #331, #332, openclaw#72621: one identity in two places is told, at once, which of them
 /// has lost it.
 #[tokio::test]
 async fn an_idle_owner_is_told_at_once_that_it_was_taken_over() {

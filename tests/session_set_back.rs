@@ -70,7 +70,7 @@ async fn in_an_emptied_database_nothing_is_made_and_nothing_looks_absent() {
     assert_eq!(Unary::of(&sidecar).value("bot", "creds", "creds").await, Some(b"3".to_vec()));
 }
 
-/// Redis without persistence, restarted: devlikeapro/waha#1020, evolution-api#2318 (case 46).
+/// Redis without persistence, restarted: devlikeapro/waha#1020, evolution-api#2318.
 #[tokio::test]
 async fn a_valkey_that_comes_back_empty_is_not_taken_for_a_new_one() {
     let mut valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
@@ -93,7 +93,7 @@ async fn a_valkey_that_comes_back_empty_is_not_taken_for_a_new_one() {
     assert_eq!(sidecar.wait_exit(allowed(5 * SECOND)).await.code(), Some(78), "nor at the next start");
 }
 
-/// openclaw#58480 and its kin (case 30): an old copy put back under a running bot breaks every chat; it is told first.
+/// openclaw#58480 and its kin: an old copy put back under a running bot breaks every chat; it is told first.
 #[tokio::test]
 async fn a_store_set_back_is_told_as_stale_to_who_has_seen_more() {
     let valkey = Valkey::start(ValkeyOptions::default());

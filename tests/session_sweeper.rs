@@ -43,7 +43,7 @@ async fn until(what: &str, mut reached: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// openclaw#19618, PR#26625 (case 14): pruning by age would have deleted sessions in use.
+/// openclaw#19618, PR#26625: pruning by age would have deleted sessions in use.
 #[tokio::test]
 async fn archives_are_unlinked_after_seven_days_and_nothing_that_lives_ever_is() {
     let valkey = Valkey::start(ValkeyOptions::default());

@@ -261,7 +261,7 @@ async fn parts_that_do_not_all_come_are_dropped_and_their_memory_is_free_again()
     assert_eq!(bot.get("session", &["0", "1", "11"]).await.unwrap(), []);
 }
 
-/// tulir/whatsmeow and devlikeapro/waha#1406 (case 41): large chains are kept whole; adiwajshing#1475, #1119 (case 4): so are
+/// tulir/whatsmeow and devlikeapro/waha#1406: large chains are kept whole; adiwajshing#1475, #1119: so are
 /// creds of 8 MB.
 #[tokio::test]
 async fn creds_of_8_mb_and_a_hundred_versions_of_a_1_mb_session_are_kept_whole() {
@@ -289,7 +289,7 @@ async fn creds_of_8_mb_and_a_hundred_versions_of_a_1_mb_session_are_kept_whole()
     assert!(bytes("session") > MIB / 2 && bytes("session") < MIB / 2 + 10_000, "{}", bytes("session"));
 }
 
-/// Baileys PR#2067, PR#2641 (case 43): the same id once as an object, once as bytes; each comes back as what it was.
+/// Baileys PR#2067, PR#2641: the same id once as an object, once as bytes; each comes back as what it was.
 #[tokio::test]
 async fn a_value_comes_back_as_the_kind_it_was_put_as() {
     let (_sidecar, mut bot) = attached().await;

@@ -51,6 +51,11 @@ impl Source {
             Self::Child(child) => child.ensure().await,
         }
     }
+
+    /// Whether it cannot be expected to answer yet.
+    fn is_starting(&self) -> bool {
+        matches!(self, Self::Child(child) if child.is_starting())
+    }
 }
 
 pub(super) struct Supervisor {
@@ -131,7 +136,9 @@ async fn forever(inner: &Inner, source: &mut Source, pushes: &mpsc::UnboundedSen
             }
             Rejected::Human(why) | Rejected::Retry(why) => why,
         };
-        if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
+        if source.is_starting() {
+            tracing::debug!(valkey = %inner.label, %why, "Valkey does not answer yet");
+        } else if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
             tracing::warn!(valkey = %inner.label, %why, "cannot use Valkey; trying again");
             said = Some((why.clone(), Instant::now()));
         }

@@ -14,7 +14,7 @@ afterAll(() => sidecar?.stop())
 const session = (n: number) => ({ _sessions: { [`key${n}`]: { chain: 'x'.repeat(500) } }, version: 'v1' })
 const devices = Array.from({ length: 300 }, (_, i) => `49${i}_1.0`)
 
-// Baileys PR#1858, #1887, #1697; cases/sessions.md row 22
+// Baileys PR#1858, #1887, #1697
 test('a group send to 300 devices is two messages at first, and only the commit after that', async () => {
   const name = newName()
   const bot = await open(pannier, name)

@@ -18,7 +18,7 @@ const archives = async (session: string) => {
   return all
 }
 
-// Baileys#1884, #1890, hbinduni/baileys-redis-auth#4; cases/sessions.md row 28
+// Baileys#1884, #1890, hbinduni/baileys-redis-auth#4
 test('logged out (401): archived and cleared; any other end of the connection clears nothing', async () => {
   const session = newName()
   const bot = await open(pannier, session)

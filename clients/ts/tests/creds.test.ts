@@ -17,7 +17,7 @@ async function reopened(session: string) {
   return open(pannier, session, { owner: `another-${Math.random()}`, preload: [] })
 }
 
-// WhiskeySockets/Baileys#794, PR#824; cases/sessions.md row 1
+// WhiskeySockets/Baileys#794, PR#824
 test('200 saves that nobody awaits: the last one is what is there', async () => {
   const session = newName()
   const bot = await open(pannier, session)

@@ -13,7 +13,7 @@ afterEach(() => sidecar?.stop())
 
 const value = (n: number) => ({ n, text: 'x'.repeat(n % 3000) })
 
-// adiwajshing/Baileys#1404, #1245; oxidezap/whatsapp-rust PR#722; cases/sessions.md rows 3, 17
+// adiwajshing/Baileys#1404, #1245; oxidezap/whatsapp-rust PR#722
 test('the sidecar is killed again and again: every acknowledged commit is there, every commit whole, in order', async () => {
   const session = newName()
   const bot = await open(pannier, session)

@@ -14,7 +14,7 @@ afterAll(() => sidecar?.stop())
 
 const value = (n: number) => ({ n })
 
-// fazer-ai/baileys-api#315, #331, #332; openclaw#72621; cases/sessions.md row 23
+// fazer-ai/baileys-api#315, #331, #332; openclaw#72621
 test('after a take-over the first owner is told, its writes are refused, and nothing of them is stored', async () => {
   const session = newName()
   const first = await open(pannier, session, { owner: 'first' })

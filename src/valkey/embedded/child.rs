@@ -27,6 +27,8 @@ use super::{
 };
 use crate::valkey::{op::reply, preflight::ServerFacts, server_info::text, target::Endpoint};
 
+/// A server without much to load answers after this.
+const USUAL_START: Duration = Duration::from_secs(2);
 /// A server that died is started again after this, doubled with each death up to the cap.
 const RESTART_FIRST: Duration = Duration::from_millis(100);
 const RESTART_CAP: Duration = Duration::from_secs(2);
@@ -99,6 +101,11 @@ impl Child {
                 self.endpoint()
             }
         }
+    }
+
+    /// Whether it was started a moment ago: that it does not answer yet is no news.
+    pub fn is_starting(&self) -> bool {
+        self.process.is_some() && self.started.elapsed() < USUAL_START
     }
 
     /// Sets what a former sidecar, or somebody by hand, has set otherwise; refuses a server of another directory.

@@ -41,7 +41,7 @@ describe('values are stored as Baileys stores them', () => {
     }
   })
 
-  // WhiskeySockets/mysql-baileys PR#24 and cases/sessions.md row 38
+  // WhiskeySockets/mysql-baileys PR#24
   test('bytes inside are read from all three encodings', () => {
     const texts = [
       '{"keyData":{"type":"Buffer","data":"BwcH"}}',

@@ -1,8 +1,8 @@
-//! Numbers for people: how fast blobs go through, and what a session's reads feel of it. Run alone, on a quiet machine:
-//! `cargo test --release --test blob_bench -- --ignored --nocapture --test-threads=1`.
+//! Numbers for people: how fast blobs go through, and what a session's reads feel of it. `make bench-blobs`, on a quiet machine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::cast_precision_loss)]
 
+#[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -18,13 +18,12 @@ fn rate(bytes: usize, took: Duration) -> f64 {
 }
 
 #[tokio::test]
-#[ignore = "a benchmark"]
 async fn throughput_against_a_file_copy() {
     let valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "everysec"));
     let sidecar = Sidecar::start(Options::with(&valkey).arg("--bulk-rate").arg("0")).await;
     let blobs = sidecar.blobs();
     eprintln!("{:>8} {:>12} {:>12} {:>12}", "MB", "save MB/s", "fetch MB/s", "copy MB/s");
-    for mb in [1, 10, 100, 400] {
+    for mb in [1, 10, 100, 1000] {
         let content = content(mb, usize::try_from(mb).unwrap() * 1_000_000);
         let begin = Instant::now();
         blobs.save("bench", &content).await.unwrap();
@@ -57,7 +56,6 @@ async fn reads(bot: &mut Attach, for_at_least: Duration) -> (Duration, Duration,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[ignore = "a benchmark"]
 async fn session_reads_beside_transfers() {
     let valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "everysec"));
     let sidecar = Sidecar::start(Options::with(&valkey)).await;
