@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Reason, Result},
     proto::v1,
     valkey::DurabilityLevel,
 };
@@ -99,6 +99,21 @@ fn timeout(text: &str) -> Option<Duration> {
         "n" => Duration::from_nanos(amount),
         _ => return None,
     })
+}
+
+/// What the end of a stream of requests tells its client: why a message of it could not be read. `None`: the client is gone.
+pub fn unreadable(status: &Status) -> Option<Error> {
+    match status.code() {
+        Code::OutOfRange => {
+            Some(Error::too_large("message", "a message must be at most 4 MiB: send the value in fragments"))
+        }
+        // Of gRPC's own codes tonic gives these where bytes do not decode; a connection that broke has others.
+        Code::Internal | Code::Unimplemented | Code::InvalidArgument => Some(Error::new(
+            Reason::Protocol,
+            "a message could not be decoded: it is not of this API, or a string in it is not UTF-8",
+        )),
+        _ => None,
+    }
 }
 
 /// Answers a unary call.

@@ -116,10 +116,12 @@ fn a_setting_that_would_have_no_effect_is_refused() {
         let why = refused(&[url, ("env", "dev"), (name, "x")], &[]);
         assert!(why.contains("embedded Valkey, but a URL"), "{why}");
     }
-    for name in ["init", "allow-eviction", "valkey-password-file"] {
+    for name in ["allow-eviction", "valkey-password-file"] {
         let why = refused(&[(name, "true")], &[]);
         assert!(why.contains("give --valkey-url"), "{why}");
     }
+    // A private database that was lost is begun anew just as an external one is.
+    assert!(load(&[("init", "true")], &[]).unwrap().init);
     let why = refused(&[url], &[]);
     assert!(why.contains("--env prod"), "{why}");
     // An environment may be shared with another use.

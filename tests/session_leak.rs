@@ -181,7 +181,7 @@ async fn live_a_whole_life(sidecar: &Sidecar, valkey: &Valkey) {
     let take = v1::Open { on_held: OnHeld::TakeOver.into(), ..opening("third") };
     let third = Attach::open(sidecar.channel(), take).await.unwrap();
     bot.lost().await;
-    call!(break_lease, BreakLeaseRequest {}).unwrap();
+    call!(break_lease, BreakLeaseRequest { fence: 0 }).unwrap();
     drop(third);
     call!(delete_session, DeleteSessionRequest { ..Default::default() }).unwrap();
     call!(restore_session, RestoreSessionRequest { ..Default::default() }).unwrap();

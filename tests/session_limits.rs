@@ -221,7 +221,7 @@ async fn unary_calls_out_of_bounds_name_the_field_and_write_nothing() {
         refused!(get_session, GetSessionRequest {});
         refused!(delete_session, DeleteSessionRequest { ..Default::default() });
         refused!(restore_session, RestoreSessionRequest { ..Default::default() });
-        refused!(break_lease, BreakLeaseRequest {});
+        refused!(break_lease, BreakLeaseRequest { fence: 0 });
         if field == "namespace" {
             refused!(list_deleted, ListDeletedRequest { ..Default::default() });
             let request = v1::ListSessionsRequest { namespace: namespace.clone(), ..Default::default() };

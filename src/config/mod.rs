@@ -41,6 +41,8 @@ pub struct Config {
     pub worker_threads: usize,
     /// Bytes for unfinished multi-part commits.
     pub commit_buffer: u64,
+    /// Begin with an empty database.
+    pub init: bool,
     /// What blobs may take.
     pub blobs: crate::blob::Limits,
     /// The unix socket.
@@ -73,8 +75,6 @@ pub enum Valkey {
         url: SecretString,
         /// From its own file.
         password: Option<SecretString>,
-        /// An empty database may be taken into use.
-        init: bool,
         /// One that evicts keys may be used.
         allow_eviction: bool,
     },

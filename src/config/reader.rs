@@ -33,6 +33,7 @@ impl Reader {
             durability: self.parse("durability", durability)?,
             worker_threads: self.parse("worker-threads", worker_threads)?.unwrap_or_else(half_of_the_cores),
             commit_buffer: self.parse("commit-buffer", commit_buffer)?.unwrap_or(128 << 20),
+            init: self.parse("init", values::switch)?.unwrap_or(false),
             blobs: crate::blob::Limits {
                 max_blob: self.parse("max-blob", max_blob)?.unwrap_or(2 << 30),
                 max_history: self.parse("max-blob-history", values::size)?.unwrap_or(1 << 30),
@@ -50,7 +51,6 @@ impl Reader {
                 Some(url) => Valkey::Url {
                     url,
                     password: self.secret_file("valkey-password-file")?,
-                    init: self.parse("init", values::switch)?.unwrap_or(false),
                     allow_eviction: self.parse("allow-eviction", values::switch)?.unwrap_or(false),
                 },
             },

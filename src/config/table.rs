@@ -87,11 +87,10 @@ pub const SETTINGS: &[Setting] = &[
         "init",
         "",
         "off",
-        "Take an empty external database into use. Once: with a database that is in use already it is refused, so that \
-         it cannot stay in a unit file and hide a lost database.",
+        "Take an empty database into use: an external one at first, or any instead of one that is lost. Once: with a database \
+         that is in use already it is refused, so that it cannot stay in a unit file and hide a lost database.",
     )
-    .from(From::FlagOnly)
-    .with(With::Url),
+    .from(From::FlagOnly),
     setting(
         "valkey-url",
         "URL",

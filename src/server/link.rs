@@ -81,8 +81,8 @@ impl Prepared {
     /// Begins to connect.
     pub fn start(self, config: &Config, stop: CancellationToken) -> Result<(Link, SharedKeyring), Failure> {
         let mut link = LinkConfig::new(self.target, &config.env);
-        if let Valkey::Url { init, allow_eviction, .. } = &config.valkey {
-            link.init = *init;
+        link.init = config.init;
+        if let Valkey::Url { allow_eviction, .. } = &config.valkey {
             link.allow_eviction = *allow_eviction;
         }
         link.assume_durability = config.durability.and_then(level);

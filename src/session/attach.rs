@@ -28,6 +28,7 @@ use super::{
 use crate::{
     error::{Error, Reason, Result},
     proto::v1::{self, attach_request::Op, attach_response::Event},
+    rpc::unreadable,
 };
 
 /// How long a stream may take to say what it wants.
@@ -102,7 +103,8 @@ async fn begin(sessions: &Sessions, requests: &mut Streaming<v1::AttachRequest>)
             (seq, timeout_ms, open)
         }
         Ok(Ok(Some(_))) => return Err(Error::bad_field("op", "the first message must be open")),
-        Ok(Ok(None) | Err(_)) => return Ok(None),
+        Ok(Ok(None)) => return Ok(None),
+        Ok(Err(status)) => return unreadable(&status).map_or(Ok(None), Err),
         Err(_) => return Err(Error::new(Reason::Protocol, "no open came within 10 s")),
     };
     let opening = Opening::check(sessions, open)?;

@@ -73,6 +73,8 @@ impl Commit {
         }
         let attributes = attributes
             .map_or_else(Vec::new, |attributes| keys.seal_part(name, ATTRIBUTES_PART, &attributes.encode()));
+        let frees = self.puts.is_empty() && attributes.is_empty();
+        let script = if frees { &scripts::COMMIT_DELETES } else { &scripts::COMMIT };
         let mut args = vec![
             decimal(self.incarnation.unwrap_or(keys.incarnation)),
             terms.fence.map_or_else(Vec::new, decimal),
@@ -95,7 +97,7 @@ impl Commit {
             args.push(sealed);
         }
         let keys = vec![name.head(link), name.records(link, keys.incarnation)];
-        Op::Script { script: &scripts::COMMIT, keys, args }
+        Op::Script { script, keys, args }
     }
 }
 

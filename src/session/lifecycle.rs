@@ -320,18 +320,28 @@ impl Store {
         }
     }
 
-    /// Takes the lease from its holder. Gives whether one was live, and the new fence.
-    pub async fn break_lease(&self, name: &SessionName, deadline: Instant) -> Result<(bool, u64)> {
+    /// Takes the lease from its holder, if its fence is `meant` (0: whatever it is). Gives whether one was live, and the fence now.
+    pub async fn break_lease(
+        &self,
+        name: &SessionName,
+        meant: u64,
+        deadline: Instant,
+    ) -> Result<(bool, u64)> {
         let (head, now) = self.head(name, deadline).await?;
         if head.is_none() {
             self.link.confirm_absent(KIND, name.tag(), deadline).await?;
             return Err(not_found());
         }
         let keys = vec![name.head(&self.link)];
-        let op = Op::Script { script: &scripts::RELEASE, keys, args: vec![Vec::new(), decimal(now)] };
+        let op = Op::Script {
+            script: &scripts::RELEASE,
+            keys,
+            args: vec![Vec::new(), decimal(now), decimal(meant)],
+        };
         let mut reply = Reply::parse(self.link.run(Lane::Small, op, deadline).await?)?;
         match reply.status() {
             "OK" => Ok((reply.number()? == 1, reply.number()?)),
+            "OTHER" => Ok((false, reply.number()?)),
             "NONE" | "GONE" => Err(not_found()),
             _ => Err(reply::unexpected()),
         }

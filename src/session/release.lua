@@ -1,7 +1,7 @@
 -- Ends a lease: by its holder (fence given) or by an admin (a new fence, so that the holder's writes are refused).
 -- KEYS: head
--- ARGV: the holder's fence ('' = break it), proposed fence (µs)
--- Reply: OK was_live fence | FENCED why | GONE | NONE (nothing to break)
+-- ARGV: the holder's fence ('' = break it), proposed fence (µs), the fence that is to be broken ('0' = whichever is there)
+-- Reply: OK was_live fence | FENCED why | GONE | NONE (nothing to break) | OTHER fence (not that one any more)
 local h = redis.call('HMGET', head, 'f', 'o', 'x', 'i', 't')
 if not h[1] then return {'GONE'} end
 local now = clock(h[5])
@@ -12,6 +12,7 @@ if ARGV[1] ~= '' then
   return {'OK', live and '1' or '0', h[1]}
 end
 if h[4] == '0' then return {'NONE'} end
+if ARGV[3] ~= '0' and h[1] ~= ARGV[3] then return {'OTHER', h[1]} end
 local fence = int(math.max(tonumber(h[1]) + 1, tonumber(ARGV[2])))
 redis.call('HSET', head, 'f', fence, 's', fence, 'o', '', 'on', '', 'x', '0', 't', int(now))
 return {'OK', live and '1' or '0', fence}

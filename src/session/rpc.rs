@@ -315,7 +315,7 @@ impl Handler {
         deadline: Instant,
     ) -> Result<v1::BreakLeaseResponse> {
         let name = self.name(request.namespace, request.session)?;
-        let (broken, fence) = self.sessions.store.break_lease(&name, deadline).await?;
+        let (broken, fence) = self.sessions.store.break_lease(&name, request.fence, deadline).await?;
         self.hint(&name, Hint::Lease).await;
         Ok(v1::BreakLeaseResponse { broken, fence })
     }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     proto::v1::{self, attach_response::Event},
+    rpc::unreadable,
 };
 
 /// Requests of one stream that wait or are in flight, of any kind.
@@ -83,7 +84,11 @@ impl Stream {
                 }
                 message = requests.message(), if room => match message {
                     Ok(Some(request)) => self.take_in(request, told_draining),
-                    Ok(None) | Err(_) => reading = false,
+                    Ok(None) => reading = false,
+                    Err(status) => {
+                        reading = false;
+                        self.outbox.end_with(unreadable(&status));
+                    }
                 },
                 Some(hint) = self.hints.recv(), if !self.ended => self.heed(hint),
                 changed = draining.changed(), if !told_draining && !self.ended => {

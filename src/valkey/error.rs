@@ -20,6 +20,11 @@ pub enum ServerError {
     TryAgain,
     /// `maxmemory` is reached.
     OutOfMemory,
+    /// It takes no writes for now: it cannot save them to disk (MISCONF), or has too few replicas (NOREPLICAS).
+    RefusesWrites {
+        /// MISCONF or NOREPLICAS.
+        code: &'static str,
+    },
     /// Another script or a long command holds the server.
     Busy,
     /// The ACL of our user forbids a command.
@@ -45,6 +50,8 @@ impl ServerError {
             "MASTERDOWN" => Self::MasterDown,
             "TRYAGAIN" | "ASK" | "MOVED" | "CLUSTERDOWN" => Self::TryAgain,
             "OOM" => Self::OutOfMemory,
+            "MISCONF" => Self::RefusesWrites { code: "MISCONF" },
+            "NOREPLICAS" => Self::RefusesWrites { code: "NOREPLICAS" },
             "BUSY" => Self::Busy,
             "NOPERM" => Self::NoPermission,
             "WRONGPASS" | "NOAUTH" => Self::WrongPassword,
@@ -52,6 +59,8 @@ impl ServerError {
             code => match detail.split_whitespace().next().map(|word| word.trim_start_matches('-')) {
                 Some("READONLY") => Self::ReadOnly,
                 Some("OOM") => Self::OutOfMemory,
+                Some("MISCONF") => Self::RefusesWrites { code: "MISCONF" },
+                Some("NOREPLICAS") => Self::RefusesWrites { code: "NOREPLICAS" },
                 _ if detail.contains("non local key") => Self::TryAgain,
                 _ => Self::Other { code: code.to_owned(), detail: detail.chars().take(200).collect() },
             },
@@ -72,6 +81,7 @@ impl ServerError {
             Self::MasterDown => "MASTERDOWN",
             Self::TryAgain => "TRYAGAIN",
             Self::OutOfMemory => "OOM",
+            Self::RefusesWrites { code } => code,
             Self::Busy => "BUSY",
             Self::NoPermission => "NOPERM",
             Self::WrongPassword => "WRONGPASS",
@@ -149,7 +159,7 @@ impl From<LinkError> for Error {
             ),
             LinkError::StoreChanged => Error::new(
                 Reason::StoreChanged,
-                "the database was emptied or replaced: restore it, or see `pannier doctor`",
+                "the database was emptied or replaced: restore it, or take the new one into use by a restart with --init",
             ),
             LinkError::Starting => {
                 Error::new(Reason::Starting, "still connecting to Valkey").retry_after(RETRY_SOON)
@@ -165,9 +175,21 @@ impl From<LinkError> for Error {
                     Error::new(Reason::ValkeyUnreachable, error.to_string()).retry_after(RETRY_SOON)
                 }
                 ServerError::OutOfMemory => LinkError::OutOfMemory.into(),
+                ServerError::RefusesWrites { code } => {
+                    let why = if code == "NOREPLICAS" {
+                        "it has fewer replicas than its min-replicas-to-write"
+                    } else {
+                        "it cannot save to its disk; its own log says why"
+                    };
+                    Error::new(
+                        Reason::ValkeyRefusesWrites,
+                        format!("Valkey refuses writes ({code}): {why}; nothing was written"),
+                    )
+                    .retry_after(RETRY_SOON)
+                }
                 ServerError::NoPermission => Error::new(
                     Reason::Internal,
-                    "the ACL of the Valkey user forbids a command that Pannier needs: see `pannier doctor`",
+                    "the ACL of the Valkey user forbids a command that Pannier needs: its log names it",
                 ),
                 ServerError::Other { .. } => Error::new(Reason::Internal, error.to_string()),
             },

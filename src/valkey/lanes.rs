@@ -114,8 +114,10 @@ impl Generation {
 
     /// Asks for a sign of life on the small lane and that of the probes; a lane that gives none within `within` ends the
     /// generation. A lane can be half open while its neighbours work, so each is asked.
-    pub async fn ping(&self, within: Duration) {
-        tokio::join!(self.ping_one(self.probe_lane(), within), self.ping_one(self.small.clone(), within));
+    pub async fn ping(&self, within: Duration) -> Pulse {
+        let (pulse, _) =
+            tokio::join!(self.ping_one(self.probe_lane(), within), self.ping_one(self.small.clone(), within));
+        pulse
     }
 
     /// The same of the bulk lane, where a large transfer may be in the way.
@@ -123,15 +125,26 @@ impl Generation {
         self.ping_one(self.bulk.clone(), within).await;
     }
 
-    async fn ping_one(&self, connection: MultiplexedConnection, within: Duration) {
+    async fn ping_one(&self, connection: MultiplexedConnection, within: Duration) -> Pulse {
         match timeout(within, ask(connection, &one(redis::cmd("PING")))).await {
             // Busy with a long script: alive.
             Ok(Ok(Ok(_) | Err(ServerError::Busy | ServerError::NoPermission))) => {}
+            // What forbids writes forbids PING too; reads go on.
+            Ok(Ok(Err(ServerError::RefusesWrites { code }))) => return Pulse::RefusesWrites(code),
             Ok(Ok(Err(error))) => self.fail(error.to_string()),
             Ok(Err(why)) => self.fail(why),
             Err(_) => self.fail(format!("no answer to PING within {} ms", within.as_millis())),
         }
+        Pulse::Usual
     }
+}
+
+/// What a sign of life told.
+pub(super) enum Pulse {
+    /// Alive, or dead: the generation knows.
+    Usual,
+    /// Alive, and takes no writes; why.
+    RefusesWrites(&'static str),
 }
 
 /// A pipeline of one command.

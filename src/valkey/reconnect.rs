@@ -15,7 +15,7 @@ use super::{
     embedded::{Child, ChildError},
     exchange::{Inner, Phase},
     keys::BUCKETS,
-    lanes::{Generation, ask},
+    lanes::{Generation, Pulse, ask},
     link::script_load,
     preflight::{self, Allowances, Report},
     store_identity::{Refusal, Rule},
@@ -32,6 +32,8 @@ const PROBE_BULK_WITHIN: Duration = Duration::from_secs(15);
 pub(super) const BOOTSTRAP_WITHIN: Duration = Duration::from_secs(10);
 /// Index buckets looked at with each sign of life; all are within a minute.
 const BUCKETS_A_PROBE: u8 = 4;
+/// Between two looks at the settings of a server that is in use.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
 const BACKOFF_FIRST: Duration = Duration::from_millis(20);
 const BACKOFF_CAP: Duration = Duration::from_millis(500);
 /// A reason that stays is said again after this long.
@@ -236,10 +238,20 @@ async fn serve(inner: &Inner, generation: &Arc<Generation>) {
         let mut ticks = interval(PROBE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut bucket = 0;
+        let (mut refused, mut looked) = (None, Instant::now());
         loop {
             ticks.tick().await;
-            generation.ping(PROBE_WITHIN).await;
+            if let Pulse::RefusesWrites(code) = generation.ping(PROBE_WITHIN).await
+                && refused.is_none_or(|at: Instant| at.elapsed() > SAY_AGAIN)
+            {
+                tracing::error!(code, "Valkey refuses writes: look at its disk, its log and its replicas");
+                refused = Some(Instant::now());
+            }
             check_store(inner, generation, bucket).await;
+            if looked.elapsed() > LOOK_EVERY {
+                looked = Instant::now();
+                look_again(inner, generation).await;
+            }
             bucket = (bucket + BUCKETS_A_PROBE) % BUCKETS;
             inner.hub.sweep(generation.probe_lane()).await;
         }
@@ -255,6 +267,30 @@ async fn serve(inner: &Inner, generation: &Arc<Generation>) {
         () = probing => {}
         () = probing_bulk => {}
     }
+}
+
+/// What a server promises can be changed while it runs (CONFIG SET): replies must not go on to say what was true before.
+async fn look_again(inner: &Inner, generation: &Arc<Generation>) {
+    let allow =
+        Allowances { eviction: inner.config.allow_eviction, durability: inner.config.assume_durability };
+    let connection = generation.probe_lane();
+    let Ok(Ok(mut report)) = timeout(PROBE_WITHIN, preflight::inspect(&connection, allow)).await else {
+        return;
+    };
+    let before = inner.report();
+    report.facts.store_id.clone_from(&before.facts.store_id);
+    report.facts.connections = before.facts.connections;
+    if report.facts.durability != before.facts.durability {
+        tracing::warn!(
+            before = ?before.facts.durability,
+            now = ?report.facts.durability,
+            "the durability of Valkey was changed while it runs; replies say the new one"
+        );
+    }
+    for finding in report.failures() {
+        tracing::error!(check = finding.check, "{finding}");
+    }
+    inner.set_report(report);
 }
 
 async fn check_store(inner: &Inner, generation: &Arc<Generation>, bucket: u8) {

@@ -117,8 +117,11 @@ impl BreakLease {
             "The bot that holds the session loses it: its next write is refused",
             &self.session,
         )?;
-        let request =
-            v1::BreakLeaseRequest { namespace: context.namespace.clone(), session: self.session.clone() };
+        let request = v1::BreakLeaseRequest {
+            namespace: context.namespace.clone(),
+            session: self.session.clone(),
+            fence: 0,
+        };
         let answer = context.client.break_lease(context.target.request(request)).await?.into_inner();
         output::note(if answer.broken { "the lease is broken" } else { "nobody held it" });
         Ok(())
