@@ -218,7 +218,9 @@ export class Sessions {
 
   /** Takes the lease from whoever holds it. True if somebody did. */
   async breakLease(session: string): Promise<boolean> {
-    return (await this.connection.unary(Service.breakLease, this.#name(session), this.timeoutMs)).broken
+    // Naming it, a repetition after a lost answer breaks no later lease.
+    const fence = BigInt((await this.info(session))?.fence ?? 0)
+    return (await this.connection.unary(Service.breakLease, { ...this.#name(session), fence }, this.timeoutMs)).broken
   }
 
   #name(session: string): { namespace: string; session: string } {

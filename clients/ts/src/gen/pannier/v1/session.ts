@@ -632,13 +632,18 @@ export interface RestoreSessionResponse {
 export interface BreakLeaseRequest {
   namespace: string;
   session: string;
+  /**
+   * The fence of the lease that is meant (Lease.fence); under another one nothing happens, `broken` = false: sending it again breaks no
+   * later lease. 0: whatever is there.
+   */
+  fence: bigint;
 }
 
 /** See SessionService.BreakLease. */
 export interface BreakLeaseResponse {
   /** Somebody held it. */
   broken: boolean;
-  /** The new fence. */
+  /** The session's fence now. */
   fence: bigint;
 }
 
@@ -5347,7 +5352,7 @@ export const RestoreSessionResponse: MessageFns<RestoreSessionResponse> = {
 };
 
 function createBaseBreakLeaseRequest(): BreakLeaseRequest {
-  return { namespace: "", session: "" };
+  return { namespace: "", session: "", fence: 0n };
 }
 
 export const BreakLeaseRequest: MessageFns<BreakLeaseRequest> = {
@@ -5357,6 +5362,12 @@ export const BreakLeaseRequest: MessageFns<BreakLeaseRequest> = {
     }
     if (message.session !== "") {
       writer.uint32(18).string(message.session);
+    }
+    if (message.fence !== 0n) {
+      if (BigInt.asUintN(64, message.fence) !== message.fence) {
+        throw new globalThis.Error("value provided for field message.fence of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.fence);
     }
     return writer;
   },
@@ -5390,6 +5401,14 @@ export const BreakLeaseRequest: MessageFns<BreakLeaseRequest> = {
             message.session = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fence = reader.uint64() as bigint;
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -5409,6 +5428,7 @@ export const BreakLeaseRequest: MessageFns<BreakLeaseRequest> = {
     const message = createBaseBreakLeaseRequest();
     message.namespace = object.namespace ?? "";
     message.session = object.session ?? "";
+    message.fence = (object.fence !== undefined && object.fence !== null) ? BigInt(object.fence) : 0n;
     return message;
   },
 };
