@@ -1,11 +1,12 @@
 // One try of a fetch, as a stream or into a file. A file gets its name only when every byte is there, verified and on disk.
 
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import type { Connection } from '../connection.js'
 import { makeError } from '../errors.js'
 import { BlobServiceService as Service, FetchBlobRequest, FetchBlobResponse, type BlobInfo as WireInfo } from '../gen/pannier/v1/blob.js'
+import { partOf, released, sweep } from '../leftovers.js'
 import { incomplete, toInfo, type BlobInfo } from './info.js'
 import { Transfer } from './transfer.js'
 
@@ -59,10 +60,11 @@ export async function* fetchChunks(
 export async function fetchToFile(connection: Connection, request: FetchRequest, path: string, idleMs: number): Promise<BlobInfo> {
   const directory = dirname(path)
   await mkdir(directory, { recursive: true })
-  const part = join(directory, `${basename(path)}.part-${process.pid}-${randomBytes(6).toString('hex')}`)
+  await sweep(path)
+  const part = partOf(path)
   let info: BlobInfo | undefined
-  const file = await open(part, 'wx', 0o600)
   try {
+    const file = await open(part, 'wx', 0o600)
     try {
       for await (const chunk of fetchChunks(connection, request, idleMs, value => (info = value))) await file.writeFile(chunk)
       await file.sync()
@@ -73,6 +75,8 @@ export async function fetchToFile(connection: Connection, request: FetchRequest,
   } catch (error) {
     await rm(part, { force: true })
     throw error
+  } finally {
+    released(part)
   }
   await syncDirectory(directory)
   if (info === undefined) throw incomplete()

@@ -10,7 +10,7 @@ import { backoff, checkKnown, milliseconds, sleep, type Duration } from '../opti
 import { fetchChunks, fetchToFile } from './fetch.js'
 import { toArchive, toInfo, type BlobArchive, type BlobInfo, type BlobStatus } from './info.js'
 import { saveOnce } from './save.js'
-import { toSource, type BlobSource } from './source.js'
+import { toSource, type BlobSource, type Source } from './source.js'
 
 export type { BlobArchive, BlobInfo, BlobStatus, GenerationStateName } from './info.js'
 export type { BlobSource } from './source.js'
@@ -65,6 +65,16 @@ export class Blobs {
    */
   async save(blob: string, source: BlobSource, options: SaveOptions = {}): Promise<SaveResult> {
     checkKnown('blobs.save', options, SAVE)
+    const content = await toSource(source)
+    try {
+      return await this.saveSource(blob, content, options)
+    } finally {
+      await content.close()
+    }
+  }
+
+  /** @internal */
+  async saveSource(blob: string, content: Source, options: SaveOptions): Promise<SaveResult> {
     const idleMs = milliseconds('blobs.save: idleTimeout', options.idleTimeout, 40_000)
     const retryMs = milliseconds('blobs.save: retryFor', options.retryFor, 30_000)
     const header = {
@@ -75,14 +85,9 @@ export class Blobs {
       fence: BigInt(options.fence ?? 0),
       labels: { ...options.labels },
     }
-    const content = await toSource(source)
-    try {
-      const answer = await again(content.repeatable ? retryMs : 0, () => saveOnce(this.connection, header, content, idleMs))
-      const outcome = answer.outcome === SaveBlobResponse_Outcome.OUTCOME_UNCHANGED ? 'unchanged' : 'saved'
-      return { outcome, blob: toInfo(answer.blob), durability: answer.durability }
-    } finally {
-      await content.close()
-    }
+    const answer = await again(content.repeatable ? retryMs : 0, () => saveOnce(this.connection, header, content, idleMs))
+    const outcome = answer.outcome === SaveBlobResponse_Outcome.OUTCOME_UNCHANGED ? 'unchanged' : 'saved'
+    return { outcome, blob: toInfo(answer.blob), durability: answer.durability }
   }
 
   /**

@@ -29,13 +29,25 @@ export async function toSource(source: BlobSource): Promise<Source> {
   return { repeatable: false, chunks: () => sliced(source), close: () => Promise.resolve() }
 }
 
+/** What a file looked like. */
+export interface FileLook {
+  size: bigint
+  mtimeNs: bigint
+}
+
+/** @internal A file that must look as it did before. It stays the caller's to close. */
+export function unchangedFile(file: FileHandle, look: FileLook): Source {
+  return { repeatable: true, chunks: () => fileChunks(file, look), close: () => Promise.resolve() }
+}
+
 function isFile(source: object): source is FileHandle {
   return 'fd' in source && 'read' in source && 'stat' in source
 }
 
-async function* fileChunks(file: FileHandle): AsyncGenerator<Uint8Array, void, undefined> {
-  const before = await file.stat({ bigint: true })
-  if (!before.isFile()) throw unreadable('what is to be saved is not a regular file')
+async function* fileChunks(file: FileHandle, look?: FileLook): AsyncGenerator<Uint8Array, void, undefined> {
+  const now = await file.stat({ bigint: true })
+  if (!now.isFile()) throw unreadable('what is to be saved is not a regular file')
+  const before = look ?? now
   const buffer = Buffer.allocUnsafe(CHUNK)
   for (let at = 0; ; ) {
     const { bytesRead } = await file.read(buffer, 0, CHUNK, at)

@@ -5,7 +5,6 @@ import { basename } from 'node:path'
 import { makeError } from '../errors.js'
 
 const LONGEST = 256
-// eslint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/
 
 /** @throws BadRequestError for what could stand for no archive, or for more than one. */

@@ -3,7 +3,8 @@
 
 import { open, type FileHandle } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
-import type { BlobStatus, SaveResult } from '../blobs/index.js'
+import type { BlobStatus, SaveOptions, SaveResult } from '../blobs/index.js'
+import { unchangedFile } from '../blobs/source.js'
 import { makeError, type PannierError } from '../errors.js'
 import { backoff, checkKnown, milliseconds, sleep, type Duration } from '../options.js'
 import type { Pannier } from '../pannier.js'
@@ -61,7 +62,7 @@ export class PannierStore {
   /** Whether there is an archive. Rejects rather than guess: a wrong "no" makes RemoteAuth wipe the profile. */
   async sessionExists({ session }: { session: string }): Promise<boolean> {
     const key = this.#key(session)
-    return this.#certain(async () => (await this.#pannier.blobs.stat(key)).blob !== undefined)
+    return (await this.certainStatus(key)).blob !== undefined
   }
 
   /**
@@ -91,7 +92,7 @@ export class PannierStore {
     const key = this.#key(session)
     if (this.#onDelete === 'keep') return
     try {
-      await this.#certain(() => this.#pannier.blobs.delete(key))
+      await this.remove(key, undefined)
     } catch (error) {
       this.#tell(error, 'delete', key)
     }
@@ -102,16 +103,23 @@ export class PannierStore {
     return this.#pannier.blobs.stat(this.#key(session))
   }
 
-  /** @internal Checks and stores an archive; always rejects when that fails. `fence`: of the session's lease. */
-  async saveArchive(key: string, file: FileHandle, fence?: number): Promise<SaveResult> {
+  /** @internal Whether there is an archive, and what was deleted; rejects when that is not certain. */
+  certainStatus(key: string): Promise<BlobStatus> {
+    return this.#certain(() => this.#pannier.blobs.stat(key))
+  }
+
+  /** @internal Deletes softly; rejects when that fails. */
+  remove(key: string, fence: number | undefined): Promise<boolean> {
+    return this.#certain(() => this.#pannier.blobs.delete(key, { fence }))
+  }
+
+  /** @internal Checks and stores an archive, and closes the file; always rejects when that fails. */
+  async saveArchive(key: string, file: FileHandle, options: SaveOptions = {}): Promise<SaveResult> {
     try {
-      const before = await file.stat({ bigint: true })
+      const look = await file.stat({ bigint: true })
       const { contentDigest } = await inspect(file, SESSION_ARCHIVE)
-      const after = await file.stat({ bigint: true })
-      if (after.size !== before.size || after.mtimeNs !== before.mtimeNs) {
-        throw makeError({ code: 'ABORTED', reason: 'SOURCE_CHANGED', message: 'the archive was changed while it was read' })
-      }
-      return await this.#pannier.blobs.save(key, file, { contentDigest, fence, retryFor: this.#retryMs })
+      // What was looked through is what is stored: the file must not have changed since.
+      return await this.#pannier.blobs.saveSource(key, unchangedFile(file, look), { ...options, contentDigest, retryFor: this.#retryMs })
     } finally {
       await file.close()
     }
