@@ -1,5 +1,5 @@
 // The real Client of 1.34.7 with HardenedRemoteAuth, in Chromium, on a local page in the place of web.whatsapp.com.
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -67,14 +67,22 @@ async function start(clientId: string, options: Partial<HardenedRemoteAuthOption
 
 const becomes = (events: string[], name: string) => expect.poll(() => events, { timeout: 15_000 }).toContain(name)
 
-/** Paired, and with its first backup stored. */
+/** Paired, and backed up once. */
 async function paired(clientId: string, options: Partial<HardenedRemoteAuthOptions> = {}): Promise<Running & { who: Identity }> {
-  const running = await start(clientId, { firstBackupAfter: 100, ...options })
+  const running = await start(clientId, options)
   await becomes(running.events, 'qr')
   await running.client.pupPage.evaluate('window.pair()')
   await becomes(running.events, 'ready')
+  const who = await running.identity()
+  if (options.firstBackupAfter === undefined) {
+    // Chrome writes localStorage to disk about five seconds late.
+    const stored = () => readdirSync(join(running.auth.userDataDir, 'Default/Local Storage/leveldb'))
+      .some(name => readFileSync(join(running.auth.userDataDir, 'Default/Local Storage/leveldb', name)).includes(who.token ?? ''))
+    await expect.poll(stored, { timeout: 15_000, interval: 100 }).toBe(true)
+    await running.auth.backup()
+  }
   await becomes(running.events, 'remote_session_saved')
-  return { ...running, who: await running.identity() }
+  return { ...running, who }
 }
 
 function wipe(): void {
@@ -94,5 +102,101 @@ describe.skipIf(!chromium)('Client.initialize() of 1.34.7', () => {
     expect(await second.identity()).toEqual(first.who)
     expect(second.events).not.toContain('qr')
     expect([...first.errors, ...second.errors]).toEqual([])
+  })
+
+  // whatsapp-web.js #1450 (review), devlikeapro/waha #584: closed before the first backup, the session was lost.
+  test('a client destroyed right after it was paired comes back', async () => {
+    const name = `bot-${++names}`
+    const first = await start(name)
+    await becomes(first.events, 'qr')
+    await first.client.pupPage.evaluate('window.pair()')
+    await becomes(first.events, 'ready')
+    const who = await first.identity()
+    await first.client.destroy()
+    expect(first.events).toContain('remote_session_saved')
+    expect(await pannier.blobs.generations(first.auth.sessionName)).toHaveLength(1)
+    wipe()
+
+    const second = await start(name)
+    await becomes(second.events, 'ready')
+    expect(await second.identity()).toEqual(who)
+  })
+
+  // devlikeapro/waha #584, #1017: killed within the first minute.
+  test('a client killed soon after its first, early backup comes back', async () => {
+    const name = `bot-${++names}`
+    const first = await paired(name, { lease: false, firstBackupAfter: '8s' })
+    expect((await pannier.blobs.stat(first.auth.sessionName)).blob?.labels).toEqual({ provisional: 'true' })
+    process.kill(first.client.pupBrowser.process()?.pid ?? 0, 'SIGKILL')
+    await expect.poll(() => first.client.pupBrowser.isConnected()).toBe(false)
+    rmSync(join(work, 'auth'), { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
+
+    const second = await start(name, { lease: false })
+    await becomes(second.events, 'ready')
+    expect(await second.identity()).toEqual(first.who)
+  })
+
+  test('a conflict with another browser ends the client and does not lose the session', async () => {
+    const name = `bot-${++names}`
+    const first = await paired(name)
+    await first.client.pupPage.evaluate('window.conflict()')
+    await becomes(first.events, 'disconnected')
+    await expect.poll(() => first.client.pupBrowser.isConnected(), { timeout: 10_000 }).toBe(false)
+    expect((await pannier.blobs.stat(first.auth.sessionName)).blob).toBeDefined()
+
+    const second = await start(name)
+    await becomes(second.events, 'ready')
+    expect(await second.identity()).toEqual(first.who)
+    expect([...first.errors, ...second.errors]).toEqual([])
+  })
+
+  // evolution-api #79: after a logout the stale record stood in the way of a new QR code. OpenWA #1072: what was logged out can be looked at.
+  test('a logout deletes softly: the next start asks for a QR code, and the archive can be brought back', async () => {
+    const name = `bot-${++names}`
+    const first = await paired(name)
+    const generations = (await pannier.blobs.generations(first.auth.sessionName)).length
+    await first.client.logout()
+    expect((await pannier.blobs.stat(first.auth.sessionName)).blob).toBeUndefined()
+    expect(existsSync(first.auth.userDataDir)).toBe(false)
+
+    const second = await start(name)
+    await becomes(second.events, 'qr')
+    await second.client.destroy()
+    const kept = await pannier.blobs.generations(first.auth.sessionName)
+    expect(kept.map(generation => generation.state)).toEqual(Array.from({ length: generations }, () => 'deleted'))
+
+    await pannier.blobs.restore(first.auth.sessionName)
+    const third = await start(name)
+    await becomes(third.events, 'ready')
+    expect(await third.identity()).toEqual(first.who)
+  })
+
+  test('a logout from the phone deletes softly, and the client that pairs again is backed up again', async () => {
+    const name = `bot-${++names}`
+    const first = await paired(name)
+    const { length } = first.events
+    await first.client.pupPage.evaluate('window.revoke()').catch(() => {})
+    await expect.poll(() => first.events.slice(length), { timeout: 15_000 }).toEqual(['disconnected', 'qr'])
+    expect((await pannier.blobs.stat(first.auth.sessionName)).blob).toBeUndefined()
+
+    await first.client.pupPage.evaluate('window.pair()')
+    await expect.poll(() => first.events.slice(length), { timeout: 15_000 }).toContain('ready')
+    const who = await first.identity()
+    await first.client.destroy()
+    wipe()
+    const second = await start(name)
+    await becomes(second.events, 'ready')
+    expect(await second.identity()).toEqual(who)
+    expect(who.token).not.toBe(first.who.token)
+  })
+
+  test('an unpaired client is not backed up over its last good session', async () => {
+    const name = `bot-${++names}`
+    const first = await paired(name)
+    const before = (await pannier.blobs.stat(first.auth.sessionName)).blob?.generation
+    await first.client.pupPage.evaluate('window.unpair()').catch(() => {})
+    await becomes(first.events, 'disconnected')
+    await first.client.destroy()
+    expect((await pannier.blobs.stat(first.auth.sessionName)).blob?.generation).toBe(before)
   })
 })

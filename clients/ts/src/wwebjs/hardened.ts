@@ -62,6 +62,9 @@ const SECOND_BACKUP_MS = 60_000
 /** The profile is logged out then: there is nothing to keep. */
 const LOGGED_OUT = new Set(['UNPAIRED', 'UNPAIRED_IDLE'])
 
+/** Who has a session in this process. */
+const present = new Map<string, HardenedRemoteAuth>()
+
 /** See the top of this file. Use it as `authStrategy`. */
 export class HardenedRemoteAuth {
   readonly #options: HardenedRemoteAuthOptions
@@ -79,6 +82,7 @@ export class HardenedRemoteAuth {
   #saidSaved = false
   #state = ''
   #running: Promise<SaveResult | undefined> | undefined
+  #ending: Promise<void> | undefined
 
   /** @throws TypeError for a wrong option */
   constructor(options: HardenedRemoteAuthOptions) {
@@ -98,6 +102,11 @@ export class HardenedRemoteAuth {
     this.#intervalMs = Math.min(interval, LONGEST_TIMER_MS)
     this.#firstMs = milliseconds('HardenedRemoteAuth: firstBackupAfter', options.firstBackupAfter, 10_000)
     this.#userDataDir = join(this.#dataPath, this.#key)
+  }
+
+  get #name(): string {
+    const { address, namespace } = this.#store.pannier
+    return JSON.stringify([address, namespace, this.#key])
   }
 
   /** The profile's folder. */
@@ -126,6 +135,7 @@ export class HardenedRemoteAuth {
     if (given !== undefined && given !== this.#userDataDir) throw new Error('HardenedRemoteAuth is not compatible with a userDataDir of your own')
     // After a logout whatsapp-web.js asks again while the browser runs: it has its profile.
     if (this.#browserRuns()) return
+    await this.#succeed()
     await mkdir(this.#dataPath, { recursive: true })
     await sweep(this.#userDataDir)
     if (this.#options.lease !== false) await this.#takeLease()
@@ -187,16 +197,34 @@ export class HardenedRemoteAuth {
     if (this.#deletes('LOGOUT')) await this.#forget()
     this.#state = 'UNPAIRED'
     // Without a browser nobody will call destroy().
-    if (!this.#browserRuns()) await this.#releaseLease()
+    if (!this.#browserRuns()) await this.#end()
   }
 
   /** The client is destroyed; its browser has ended. Backs up once more, and lets go of the lease. Never rejects. */
-  async destroy(): Promise<void> {
+  destroy(): Promise<void> {
+    this.#ending ??= this.#end().finally(() => (this.#ending = undefined))
+    return this.#ending
+  }
+
+  async #end(): Promise<void> {
     const wasReady = this.#started
     this.#stop()
     await this.#running
     if (wasReady && !LOGGED_OUT.has(this.#state) && this.#options.backupOnDestroy !== false) await this.backup()
     await this.#releaseLease()
+    if (present.get(this.#name) === this) present.delete(this.#name)
+  }
+
+  /** Takes the place of a former client of this session in this process: one that is ending ends first, one without a browser is over. */
+  async #succeed(): Promise<void> {
+    await this.#ending
+    const former = present.get(this.#name)
+    if (former && former !== this) {
+      await former.#ending
+      if (former.#browserRuns()) throw new Error(`HardenedRemoteAuth: ${this.#key} already runs in this process: destroy that client first`)
+      await former.#end()
+    }
+    present.set(this.#name, this)
   }
 
   async #restore(): Promise<void> {
