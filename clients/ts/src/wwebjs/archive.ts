@@ -31,6 +31,8 @@ const S_IFMT = 0o170000
 const S_IFREG = 0o100000
 const S_IFDIR = 0o040000
 const STORED = 0
+const SIZES_BEHIND = 0x08
+const IN_ZIP64 = 0xffffffff
 
 /** @throws BadArchiveError */
 export async function inspect(file: FileHandle, rules: ArchiveRules = {}): Promise<ArchiveReport> {
@@ -40,8 +42,9 @@ export async function inspect(file: FileHandle, rules: ArchiveRules = {}): Promi
   const report = { files: 0, bytes: 0 }
   for (const entry of entries) {
     digest.update(heading(entry))
-    if (isFolder(entry)) continue
+    // A folder as well: what it is called must be so in both places.
     await readEntry(zip, entry, digest, () => {})
+    if (isFolder(entry)) continue
     report.files++
     report.bytes += entry.uncompressedSize
   }
@@ -78,7 +81,7 @@ export async function readEntry(zip: ZipFile, entry: Entry, raw: Hash | undefine
   let size = 0
   let crc = 0
   await guarded('an entry cannot be unpacked', async () => {
-    const stored = await zip.openReadStreamPromise(entry, { decodeFileData: false })
+    const stored = await openStored(zip, entry)
     const consume = async (source: AsyncIterable<Buffer>): Promise<void> => {
       for await (const chunk of source) {
         size += chunk.length
@@ -94,6 +97,19 @@ export async function readEntry(zip: ZipFile, entry: Entry, raw: Hash | undefine
   })
   if (size !== entry.uncompressedSize) throw badArchive('an entry is smaller than the directory says')
   if (crc !== entry.crc32) throw badArchive('an entry does not match its checksum')
+}
+
+/** The bytes of an entry as they are in the archive. Readers that go from the front must find what the directory at the end says. */
+async function openStored(zip: ZipFile, entry: Entry): Promise<Readable> {
+  const local = await zip.readLocalFileHeaderPromise(entry)
+  const sizes = [[local.crc32, entry.crc32], [local.compressedSize, entry.compressedSize], [local.uncompressedSize, entry.uncompressedSize]] as const
+  const isSame =
+    local.fileName.equals(entry.fileNameRaw) &&
+    local.compressionMethod === entry.compressionMethod &&
+    // Unless they come behind the entry, or are too large for their place here.
+    ((local.generalPurposeBitFlag & SIZES_BEHIND) !== 0 || sizes.every(([here, there]) => here === there || here === IN_ZIP64))
+  if (!isSame) throw badArchive('an entry is not what the directory says')
+  return zip.openReadStreamPromise(entry, { decodeFileData: false })
 }
 
 /** Whether an entry is a folder. */

@@ -257,6 +257,7 @@ export class HardenedRemoteAuth {
       this.#said(result)
       return result
     } catch (error) {
+      this.#store.noteFailure(this.#key, error)
       this.#tell(error, 'backup')
       return undefined
     }

@@ -43,6 +43,7 @@ export class PannierStore {
   readonly #onDelete: 'soft' | 'keep'
   readonly #onError: OnError | undefined
   readonly #retryMs: number
+  readonly #failures = new Map<string, { reason: string; message: string; at: Date }>()
 
   constructor(pannier: Pannier, options: PannierStoreOptions = {}) {
     checkKnown('PannierStore', options, KNOWN)
@@ -75,6 +76,7 @@ export class PannierStore {
     try {
       await this.saveArchive(key, await this.#find(session, key, path))
     } catch (error) {
+      this.noteFailure(key, error)
       if (this.#saveErrors === 'throw') throw error
       this.#tell(error, 'save', key)
     }
@@ -98,9 +100,19 @@ export class PannierStore {
     }
   }
 
-  /** When it was last saved, its size and generation, what went wrong last, and what can be restored. */
+  /** When it was last saved, its size and generation, what went wrong last (here or in the sidecar), and what can be restored. */
   async status(session: string): Promise<BlobStatus> {
-    return this.#pannier.blobs.stat(this.#key(session))
+    const key = this.#key(session)
+    const status = await this.#pannier.blobs.stat(key)
+    const mine = this.#failures.get(key)
+    const isNewer = mine && (status.lastError?.at?.getTime() ?? 0) < mine.at.getTime()
+    return isNewer ? { ...status, lastError: mine } : status
+  }
+
+  /** @internal For `status`: archives that never came to the sidecar. */
+  noteFailure(key: string, cause: unknown): void {
+    const error = cause as Partial<PannierError>
+    this.#failures.set(key, { reason: error.reason ?? error.code ?? 'UNKNOWN', message: error.message ?? String(cause), at: new Date() })
   }
 
   /** @internal Whether there is an archive, and what was deleted; rejects when that is not certain. */
