@@ -130,7 +130,8 @@ export class Channel {
     const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS)
     session.once('connect', () => {
       clearTimeout(slow)
-      session.setLocalWindowSize(this.window)
+      // Node tells of the connection also after the end of it.
+      if (!session.destroyed) session.setLocalWindowSize(this.window)
     })
     session.on('error', (error: Error) => {
       if (this.#session === session) this.#why = error
