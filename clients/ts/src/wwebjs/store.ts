@@ -33,6 +33,8 @@ export interface PannierStoreOptions {
   retryFor?: Duration
 }
 
+/** Of one question. */
+const TRY_MS = 5000
 const KNOWN = ['dataPath', 'saveErrors', 'onError', 'onDelete', 'retryFor'] as const
 
 /** See the top of this file. */
@@ -117,7 +119,7 @@ export class PannierStore {
 
   /** @internal Whether there is an archive, and what was deleted; rejects when that is not certain. */
   certainStatus(key: string): Promise<BlobStatus> {
-    return this.#certain(() => this.#pannier.blobs.stat(key))
+    return this.#certain(timeout => this.#pannier.blobs.stat(key, { timeout }))
   }
 
   /** @internal Deletes softly; rejects when that fails. */
@@ -167,11 +169,11 @@ export class PannierStore {
     throw makeError({ code: 'INVALID_ARGUMENT', reason: 'SOURCE_UNREADABLE', message: `there is no archive to save; tried ${tried.join(', ')}` })
   }
 
-  async #certain<T>(ask: () => Promise<T>): Promise<T> {
+  async #certain<T>(ask: (leftMs: number) => Promise<T>): Promise<T> {
     const until = performance.now() + this.#retryMs
     for (let attempt = 0; ; attempt++) {
       try {
-        return await ask()
+        return await ask(Math.max(100, Math.min(TRY_MS, until - performance.now())))
       } catch (error) {
         const failure = error as PannierError
         const wait = failure.retryAfterMs ?? backoff(attempt)
