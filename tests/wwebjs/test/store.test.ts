@@ -191,7 +191,7 @@ describe('extract', () => {
 
   // whatsapp-web.js #3724: killed half-way, half a file was there with the right name.
   test('killed half-way leaves no file of that name, and the next one cleans up behind it', async () => {
-    const slow = await Sidecar.start({ args: ['--bulk-rate', '1MiB'] })
+    const slow = await Sidecar.start({ args: ['--bulk-rate', '4MiB'] })
     try {
       const pannier = await connect({ address: slow.address })
       const big = join(here.work, 'profile')
