@@ -1,10 +1,13 @@
 // The Chromium of the system, on loopback only.
 import { existsSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 
-const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/Applications/Chromium.app/Contents/MacOS/Chromium']
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome']
+const folders = (process.env['PATH'] ?? '').split(delimiter)
 
-/** $CHROMIUM, else where packages put it. */
-export const chromium = [process.env['CHROMIUM'], ...PLACES].find(path => path !== undefined && path !== '' && existsSync(path))
+/** $CHROMIUM, else one on PATH. */
+export const chromium = [process.env['CHROMIUM'], ...NAMES.flatMap(name => folders.map(folder => join(folder, name)))]
+  .find(path => path !== undefined && path !== '' && existsSync(path))
 
 if (!chromium) {
   const message = 'no Chromium: set CHROMIUM, or apt-get install chromium'

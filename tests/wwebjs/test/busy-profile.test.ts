@@ -1,40 +1,27 @@
 // Backups of a profile that Chromium writes to without pause.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { connect, type Pannier, type SaveResult } from 'pannier'
+import type { SaveResult } from 'pannier'
 import { HardenedRemoteAuth, PannierStore, restoreDir } from 'pannier/wwebjs'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { Sidecar } from '../../../clients/ts/tests/support/sidecar.js'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { serveBusyPage, type Found } from '../src/busy-page.js'
 import { chromium, launchOptions } from '../src/chromium.js'
+import { useSetting } from '../src/setting.js'
 import { library, puppeteer, type Browser, type Page } from '../src/versions.js'
 
 const BACKUPS = process.env['PANNIER_SOAK'] ? 200 : 25
 const STOCK_BACKUPS = 6
 
-let sidecar: Sidecar
-let pannier: Pannier
+const here = useSetting()
 let page: { url: string; close: () => void }
-let work: string
 const browsers: Browser[] = []
 
 beforeAll(async () => {
-  sidecar = await Sidecar.start({ args: ['--bulk-rate', '1GiB'] })
-  pannier = await connect({ address: sidecar.address })
   page = await serveBusyPage()
 })
-afterAll(async () => {
-  page?.close()
-  await pannier?.close()
-  await sidecar?.stop()
-})
-beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'pannier-wwebjs-'))
-})
-afterEach(async () => {
+afterAll(() => page?.close())
+// Before the folder of the test goes.
+beforeEach(() => async () => {
   for (const browser of browsers.splice(0)) await browser.close()
-  rmSync(work, { recursive: true, force: true, maxRetries: 5 })
 })
 
 async function browse(userDataDir: string): Promise<{ browser: Browser; tab: Page }> {
@@ -52,7 +39,7 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
     const errors: Error[] = []
     const client = { options: { puppeteer: {} }, emit: () => true, pupBrowser: undefined as Browser | undefined }
     const auth = new HardenedRemoteAuth({
-      store: new PannierStore(pannier), clientId: 'busy', dataPath: join(work, 'auth'), onError: error => errors.push(error),
+      store: new PannierStore(here.pannier), clientId: 'busy', dataPath: here.dataPath, onError: error => errors.push(error),
     })
     auth.setup(client)
     await auth.beforeBrowserInitialized()
@@ -69,7 +56,7 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
       if (!result) continue
       stored.push({ result, atLeast })
       // Only the newest generations are kept: this one now, to look at it later.
-      await restoreDir(pannier, auth.sessionName, join(work, `restored-${i}`))
+      await restoreDir(here.pannier, auth.sessionName, join(here.work, `restored-${i}`))
     }
     const written = await tab.evaluate<number>('window.count')
     await browser.close()
@@ -79,7 +66,7 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
     for (let i = 0; i < BACKUPS; i++) {
       const backup = stored[i]
       if (!backup) break
-      const restored = await browse(join(work, `restored-${i}`))
+      const restored = await browse(join(here.work, `restored-${i}`))
       const found = await restored.tab.evaluate<Found>('window.check()')
       await restored.browser.close()
       expect(found.wrong, `backup ${i}`).toEqual([])
@@ -95,8 +82,8 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
 
   test('what the stock class stores of it is whole as an archive; how often it fails, for comparison', async () => {
     const { RemoteAuth } = library('1.34.7')
-    const dataPath = join(work, 'auth')
-    const auth = new RemoteAuth({ clientId: 'stock', dataPath, store: new PannierStore(pannier, { dataPath, saveErrors: 'throw' }), backupSyncIntervalMs: 60_000 })
+    const { dataPath } = here
+    const auth = new RemoteAuth({ clientId: 'stock', dataPath, store: new PannierStore(here.pannier, { dataPath, saveErrors: 'throw' }), backupSyncIntervalMs: 60_000 })
     auth.setup({ options: { puppeteer: {} }, emit: () => {} })
     await auth.beforeBrowserInitialized()
     const { browser, tab } = await browse(auth.userDataDir)
@@ -109,8 +96,8 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
       const saved = await auth.storeRemoteSession().then(() => true, () => false)
       if (!saved) continue
       stored++
-      await restoreDir(pannier, 'RemoteAuth-stock', join(work, `stock-${i}`)).then(() => unpacked++)
-      const { tab: restored, browser: second } = await browse(join(work, `stock-${i}`))
+      await restoreDir(here.pannier, 'RemoteAuth-stock', join(here.work, `stock-${i}`)).then(() => unpacked++)
+      const { tab: restored, browser: second } = await browse(join(here.work, `stock-${i}`))
       const found = await restored.evaluate<Found>('window.check()').catch(() => undefined)
       await second.close()
       if (found?.wrong.length === 0 && found.count > 0) good++
