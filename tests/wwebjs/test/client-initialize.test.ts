@@ -8,7 +8,8 @@ import { HardenedRemoteAuth, PannierStore, type HardenedRemoteAuthOptions } from
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Sidecar } from '../../../clients/ts/tests/support/sidecar.js'
 import { chromium, launchOptions } from '../src/chromium.js'
-import { library, type WebClient } from '../src/versions.js'
+import { until } from '../src/until.js'
+import { library, type StockRemoteAuth, type WebClient } from '../src/versions.js'
 
 interface Identity {
   keys: { identity: string; noise: string } | undefined
@@ -61,7 +62,7 @@ async function start(clientId: string, options: Partial<HardenedRemoteAuthOption
   return { client, auth, errors, events, identity: () => client.pupPage.evaluate<Identity>('window.identity()') }
 }
 
-const becomes = (events: string[], name: string) => expect.poll(() => events, { timeout: 15_000 }).toContain(name)
+const becomes = (events: string[], name: string): Promise<void> => until(`${name} after ${events.join()}`, () => events.includes(name))
 
 /** Paired, and backed up once. */
 async function paired(clientId: string, options: Partial<HardenedRemoteAuthOptions> = {}): Promise<Running & { who: Identity }> {
@@ -74,7 +75,7 @@ async function paired(clientId: string, options: Partial<HardenedRemoteAuthOptio
     // Chrome writes localStorage to disk about five seconds late.
     const stored = () => readdirSync(join(running.auth.userDataDir, 'Default/Local Storage/leveldb'))
       .some(name => readFileSync(join(running.auth.userDataDir, 'Default/Local Storage/leveldb', name)).includes(who.token ?? ''))
-    await expect.poll(stored, { timeout: 15_000, interval: 100 }).toBe(true)
+    await until('localStorage is on disk', stored)
     await running.auth.backup()
   }
   await becomes(running.events, 'remote_session_saved')
@@ -122,10 +123,10 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
   // devlikeapro/waha #584, #1017: killed within the first minute.
   test('a client killed soon after its first, early backup comes back', async () => {
     const name = `bot-${++names}`
-    const first = await paired(name, { lease: false, firstBackupAfter: '8s' })
+    const first = await paired(name, { lease: false, firstBackupAfter: '10s' })
     expect((await pannier.blobs.stat(first.auth.sessionName)).blob?.labels).toEqual({ provisional: 'true' })
     process.kill(first.client.pupBrowser.process()?.pid ?? 0, 'SIGKILL')
-    await expect.poll(() => first.client.pupBrowser.isConnected()).toBe(false)
+    await until('the browser has gone', () => !first.client.pupBrowser.isConnected())
     wipe(name)
 
     const second = await start(name, { lease: false })
@@ -136,9 +137,9 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
   test('a conflict with another browser ends the client and does not lose the session', async () => {
     const name = `bot-${++names}`
     const first = await paired(name)
-    await first.client.pupPage.evaluate('window.conflict()')
+    await first.client.pupPage.evaluate('window.conflict()').catch(() => {})
     await becomes(first.events, 'disconnected')
-    await expect.poll(() => first.client.pupBrowser.isConnected(), { timeout: 10_000 }).toBe(false)
+    await until('the browser has gone', () => !first.client.pupBrowser.isConnected())
     expect((await pannier.blobs.stat(first.auth.sessionName)).blob).toBeDefined()
 
     const second = await start(name)
@@ -173,11 +174,11 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     const first = await paired(name)
     const { length } = first.events
     await first.client.pupPage.evaluate('window.revoke()').catch(() => {})
-    await expect.poll(() => first.events.slice(length), { timeout: 15_000 }).toEqual(['disconnected', 'qr'])
+    await until('a new QR code', () => first.events.slice(length).join() === 'disconnected,qr')
     expect((await pannier.blobs.stat(first.auth.sessionName)).blob).toBeUndefined()
 
     await first.client.pupPage.evaluate('window.pair()')
-    await expect.poll(() => first.events.slice(length), { timeout: 15_000 }).toContain('ready')
+    await until('ready again', () => first.events.slice(length).includes('ready'))
     const who = await first.identity()
     await first.client.destroy()
     wipe(name)
@@ -195,5 +196,45 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     await becomes(first.events, 'disconnected')
     await first.client.destroy()
     expect((await pannier.blobs.stat(first.auth.sessionName)).blob?.generation).toBe(before)
+  })
+
+  test('the stock RemoteAuth on a PannierStore comes back too, also after a conflict', async () => {
+    const { Client, RemoteAuth } = library('1.34.7')
+    const name = `stock-${++names}`
+    const dataPath = join(work, name)
+    const run = async (): Promise<{ client: WebClient; auth: StockRemoteAuth; events: string[] }> => {
+      const store = new PannierStore(pannier, { dataPath, saveErrors: 'throw', onDelete: 'keep' })
+      const auth = new RemoteAuth({ clientId: name, dataPath, store, backupSyncIntervalMs: 60_000 })
+      // It would store a minute later, whether or not it was destroyed.
+      auth.delay = () => new Promise(() => {})
+      const client = new Client({
+        authStrategy: auth, puppeteer: launchOptions, webVersion: '2.3000.0', authTimeoutMs: 20_000,
+        webVersionCache: { type: 'local', path: join(work, 'pages'), strict: true },
+      })
+      clients.push(client)
+      const events: string[] = []
+      for (const event of ['qr', 'ready', 'disconnected']) client.on(event, () => events.push(event))
+      await client.initialize()
+      return { client, auth, events }
+    }
+    const first = await run()
+    await becomes(first.events, 'qr')
+    await first.client.pupPage.evaluate('window.pair()')
+    await becomes(first.events, 'ready')
+    const who = await first.client.pupPage.evaluate<Identity>('window.identity()')
+    // A closed browser has written everything, which this class does not wait for.
+    await first.client.destroy()
+    await first.auth.storeRemoteSession()
+    wipe(name)
+
+    const second = await run()
+    await becomes(second.events, 'ready')
+    await second.client.pupPage.evaluate('window.conflict()').catch(() => {})
+    await becomes(second.events, 'disconnected')
+    await until('the browser has gone', () => !second.client.pupBrowser.isConnected())
+
+    const third = await run()
+    await becomes(third.events, 'ready')
+    expect(await third.client.pupPage.evaluate<Identity>('window.identity()')).toEqual(who)
   })
 })

@@ -14,7 +14,7 @@ import type { PackEntry } from './pack.js'
 /** Of a LevelDB: what it never reads again, and changes for no reason. */
 const NOISE = new Set(['LOCK', 'LOG', 'LOG.old'])
 const NOTHING: ReadonlySet<string> = new Set()
-const TRIES = 40
+const TRIES = 25
 const GONE = new Set(['ENOENT', 'ENOTDIR'])
 const NO_LINKS = new Set(['EPERM', 'EXDEV', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', 'ENOSYS', 'EACCES', 'EBUSY'])
 
