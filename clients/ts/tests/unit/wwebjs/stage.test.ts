@@ -77,7 +77,7 @@ test('every picture holds all tables that its MANIFEST names, while they are rep
     }
   })()
   try {
-    for (let i = 0; i < 40; i++) {
+    for (let i = 0; i < 200; i++) {
       const entries = await stage()
       const find = (name: string): PackEntry | undefined => entries.find(entry => entry.name === `${DATABASE}/${name}`)
       const named = content(find('MANIFEST-000001') ?? { name: '', path: '', size: 0 }).trim().split('\n').at(-1) ?? ''
