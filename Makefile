@@ -2,6 +2,7 @@
 
 CLIENT := clients/ts
 PEERS := tests/baileys
+WWEBJS := tests/wwebjs
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
@@ -39,12 +40,12 @@ bench-blobs: ## blobs beside a file copy, and session reads beside a transfer
 clients: $(CLIENT)/node_modules ## build the client packages
 	npm --prefix $(CLIENT) run --silent build
 
-lint: $(CLIENT)/node_modules $(PEERS)/node_modules ## formats, clippy, licences, protos, TypeScript
+lint: $(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules ## formats, clippy, licences, protos, TypeScript
 	scripts/lint
 
 docs: ## write docs/configuration.md from the table in the code
 	PANNIER_UPDATE_DOCS=1 cargo test --locked --test config the_reference_is_current
 
-$(CLIENT)/node_modules $(PEERS)/node_modules: %/node_modules: %/package-lock.json
-	npm --prefix $* ci --no-fund --no-audit --prefer-offline
+$(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules: %/node_modules: %/package-lock.json
+	PUPPETEER_SKIP_DOWNLOAD=1 npm --prefix $* ci --no-fund --no-audit --prefer-offline
 	touch $@

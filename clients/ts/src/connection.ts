@@ -28,6 +28,8 @@ export interface ConnectionOptions {
 /** `ready`: connected. `connecting`: not now, trying. `closed`: by this process. */
 export type ConnectionStatus = 'ready' | 'connecting' | 'closed'
 
+const BULK_WINDOW = 1024 * 1024
+
 const bytes = (of: string | Uint8Array | undefined): Buffer | null => (of === undefined ? null : Buffer.from(of))
 
 /** A connection. It connects when first used and again whenever it broke. */
@@ -40,6 +42,8 @@ export class Connection {
   #status: ConnectionStatus = 'connecting'
   readonly #metadata = new Metadata()
   readonly #streams: Channel
+  readonly #tls: TlsOptions | undefined
+  readonly #bulk = new Set<Channel>()
   readonly #headers: Readonly<Record<string, string>>
 
   constructor(options: ConnectionOptions) {
@@ -47,6 +51,7 @@ export class Connection {
     if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
     this.#headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
     this.#streams = new Channel(options.target, options.tls)
+    this.#tls = options.tls
     this.client = new Client(options.target, channelCredentials(options.tls), {
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
@@ -85,6 +90,21 @@ export class Connection {
   /** Opens a stream of raw messages, on a connection that streams have for themselves. */
   stream(path: string, listener: RawListener): RawStream {
     return this.#streams.open(path, this.#headers, listener)
+  }
+
+  /**
+   * Opens a stream for bulk data on a connection of its own: whoever reads it slowly holds up nobody else, and little is kept in
+   * memory. `done` ends that connection.
+   */
+  bulkStream(path: string, listener: RawListener): { stream: RawStream; done: () => void } {
+    const channel = new Channel(this.target, this.#tls, BULK_WINDOW)
+    this.#bulk.add(channel)
+    const done = (): void => {
+      this.#bulk.delete(channel)
+      channel.close()
+    }
+    if (this.#status === 'closed') done()
+    return { stream: channel.open(path, this.#headers, listener), done }
   }
 
   /**
@@ -141,6 +161,8 @@ export class Connection {
     if (this.#status === 'closed') return
     this.#set('closed')
     this.#streams.close()
+    for (const channel of this.#bulk) channel.close()
+    this.#bulk.clear()
     this.client.close()
   }
 

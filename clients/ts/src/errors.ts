@@ -38,6 +38,10 @@ const HINTS: Readonly<Record<string, string>> = {
   SESSION_HELD: "Another process holds this session. Stop it, wait for `until`, or open with onHeld: 'takeOver'.",
   STALE_STATE: 'The stored session is older than what was acknowledged: an old copy of the database was put back. Do not connect with it; restore the newest copy.',
   CORRUPT_RECORD: 'A stored record cannot be opened. Do not start over: restore it from a backup, or restore an archive of the session.',
+  CORRUPT_BLOB: 'This generation cannot be opened: look at `blobs.generations()` and roll back to one before it.',
+  GENERATION_GONE: 'It was deleted, rolled back or replaced meanwhile: look at `blobs.generations()`.',
+  BAD_ARCHIVE: 'Nothing was changed: the last good archive is still there.',
+  SOURCE_CHANGED: 'Save a copy that nobody writes to.',
   KEY_MISMATCH: 'The keyring of the sidecar does not open this session: start the sidecar with the keyring that wrote it.',
   NEWER_FORMAT: 'Written by a newer Pannier: upgrade the sidecar.',
   WRONG_STATE: 'Look at the session with `pannier sessions show` first.',
@@ -111,6 +115,12 @@ export class CorruptRecordError extends PannierError {
   /** The record's type, if known. */
   get type(): string | undefined { return this.metadata.type }
 }
+/** CORRUPT_BLOB: what is stored cannot be opened as it was saved. Never the same as missing. */
+export class CorruptBlobError extends PannierError { override readonly name = 'CorruptBlobError' }
+/** GENERATION_GONE: it is not kept any more; or a save was overtaken by a deletion, a rollback or a restore. */
+export class GenerationGoneError extends PannierError { override readonly name = 'GenerationGoneError' }
+/** BAD_ARCHIVE: it is broken, or not what it should be. It was not stored, and not restored. */
+export class BadArchiveError extends BadRequestError { override readonly name = 'BadArchiveError' }
 /** RESOURCE_EXHAUSTED: Valkey is full, or a queue or quota is. */
 export class ExhaustedError extends PannierError { override readonly name = 'ExhaustedError' }
 /** UNAVAILABLE: the sidecar or its Valkey cannot be reached now. Says nothing about what is stored. */
@@ -136,6 +146,10 @@ const BY_REASON: Readonly<Record<string, new (fields: ErrorFields) => PannierErr
   KEY_MISMATCH: KeyMismatchError,
   WRONG_STATE: WrongStateError,
   CORRUPT_RECORD: CorruptRecordError,
+  BLOB_NOT_FOUND: NotFoundError,
+  CORRUPT_BLOB: CorruptBlobError,
+  GENERATION_GONE: GenerationGoneError,
+  BAD_ARCHIVE: BadArchiveError,
   VALKEY_OUT_OF_MEMORY: ExhaustedError,
   TOO_MANY_IN_FLIGHT: ExhaustedError,
   QUOTA: ExhaustedError,

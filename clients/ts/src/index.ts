@@ -18,15 +18,30 @@ export {
   type SessionInfo,
   type SessionRecord,
 } from './sessions.js'
+export {
+  Blobs,
+  type BlobArchive,
+  type BlobInfo,
+  type BlobSource,
+  type BlobStatus,
+  type FenceOption,
+  type GenerationStateName,
+  type SaveOptions,
+  type SaveResult,
+  type TransferOptions,
+} from './blobs/index.js'
 export { Durability, ValueKind, type Attributes } from './gen/pannier/v1/session.js'
 export {
   AccessError,
+  BadArchiveError,
   BadRequestError,
   ClosedError,
+  CorruptBlobError,
   CorruptRecordError,
   DeadlineExceededError,
   ExhaustedError,
   FencedError,
+  GenerationGoneError,
   KeyMismatchError,
   NotFoundError,
   PannierError,

@@ -1,7 +1,9 @@
 // A connection to a sidecar, as an application holds it.
 
 import { credentials } from '@grpc/grpc-js'
+import { Blobs } from './blobs/index.js'
 import { AdminServiceClient } from './gen/pannier/v1/admin.js'
+import { BlobServiceClient } from './gen/pannier/v1/blob.js'
 import { SessionServiceClient } from './gen/pannier/v1/session.js'
 import type { Connection, ConnectionStatus } from './connection.js'
 import { checkKnown, milliseconds, type Duration } from './options.js'
@@ -16,12 +18,15 @@ export interface Dependent {
 export interface RawClients {
   session: SessionServiceClient
   admin: AdminServiceClient
+  blob: BlobServiceClient
 }
 
 /** Made by `connect`. */
 export class Pannier implements AsyncDisposable {
   /** Session calls that need no lease. */
   readonly sessions: Sessions
+  /** Archives and other large state. */
+  readonly blobs: Blobs
   readonly namespace: string
   readonly #connection: Connection
   readonly #dependents = new Set<Dependent>()
@@ -34,6 +39,7 @@ export class Pannier implements AsyncDisposable {
     this.#connection = connection
     this.namespace = namespace
     this.sessions = new Sessions(connection, namespace, timeoutMs)
+    this.blobs = new Blobs(connection, namespace, timeoutMs)
     connection.onStatus = status => {
       for (const listener of this.#listeners) listener(status)
     }
@@ -56,7 +62,11 @@ export class Pannier implements AsyncDisposable {
       const { target } = this.#connection
       // The channel has its own credentials: these are not used.
       const unused = credentials.createInsecure()
-      this.#raw = { session: new SessionServiceClient(target, unused, options), admin: new AdminServiceClient(target, unused, options) }
+      this.#raw = {
+        session: new SessionServiceClient(target, unused, options),
+        admin: new AdminServiceClient(target, unused, options),
+        blob: new BlobServiceClient(target, unused, options),
+      }
     }
     return this.#raw
   }

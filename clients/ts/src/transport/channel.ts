@@ -16,7 +16,15 @@ export interface RawListener {
 
 /** A stream of raw messages. */
 export interface RawStream {
-  write(message: Uint8Array): void
+  /** False: enough is waiting; go on after `drained`. */
+  write(message: Uint8Array): boolean
+  /** Settles when more may be written, or the stream is over. */
+  drained(): Promise<void>
+  /** No more will be written; what is received goes on. */
+  finish(): void
+  /** Takes nothing more in until `resume`: the sender then has to wait as well. */
+  pause(): void
+  resume(): void
   /** Ends it at once and silently. */
   cancel(): void
 }
@@ -24,6 +32,7 @@ export interface RawStream {
 const CONNECT_MS = 5_000
 const PING_EVERY_MS = 10_000
 const PONG_MS = 5_000
+/** What a peer may send before it is taken in, of a stream and of all of them. */
 const WINDOW = 4 * 1024 * 1024
 const { NGHTTP2_CANCEL } = http2.constants
 
@@ -41,13 +50,14 @@ export class Channel {
   constructor(
     private readonly target: string,
     private readonly tls: TlsOptions | undefined,
+    private readonly window = WINDOW,
   ) {}
 
   /** Opens a stream; if it cannot be, that is its end. */
   open(path: string, headers: Readonly<Record<string, string>>, listener: RawListener): RawStream {
     if (this.#over) {
       queueMicrotask(() => listener.onEnd(closed('the connection')))
-      return { write() {}, cancel() {} }
+      return { write: () => false, drained: () => Promise.resolve(), finish() {}, pause() {}, resume() {}, cancel() {} }
     }
     const session = this.#usable()
     const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers }, { endStream: false })
@@ -81,7 +91,19 @@ export class Channel {
       end()
     })
     return {
-      write: message => void (over || stream.write(framed(message))),
+      write: message => !over && stream.write(framed(message)),
+      drained: () =>
+        new Promise(resolve => {
+          if (over || !stream.writableNeedDrain) return resolve()
+          const done = (): void => {
+            stream.off('drain', done).off('close', done)
+            resolve()
+          }
+          stream.on('drain', done).on('close', done)
+        }),
+      finish: () => void (over || stream.end()),
+      pause: () => void stream.pause(),
+      resume: () => void stream.resume(),
       cancel: () => {
         over = true
         stream.close(NGHTTP2_CANCEL)
@@ -102,13 +124,14 @@ export class Channel {
     this.#why = undefined
     this.#streams = 0
     const { authority, socket } = dial(this.target, this.tls)
-    const session = http2.connect(authority, { createConnection: () => socket, settings: { enablePush: false, initialWindowSize: WINDOW } })
+    const session = http2.connect(authority, { createConnection: () => socket, settings: { enablePush: false, initialWindowSize: this.window } })
     this.#session = session
     this.#sessions.add(session)
     const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS)
     session.once('connect', () => {
       clearTimeout(slow)
-      session.setLocalWindowSize(WINDOW)
+      // Node tells of the connection also after the end of it.
+      if (!session.destroyed) session.setLocalWindowSize(this.window)
     })
     session.on('error', (error: Error) => {
       if (this.#session === session) this.#why = error

@@ -167,3 +167,45 @@ test('by TLS: the certificate must be one that is trusted, for that name', async
   expect(await talk(channel(target, { ca: cert, serverName: 'another' })).end).toMatchObject({ reason: 'SIDECAR_UNREACHABLE' })
   expect(await talk(channel(target, {})).end).toMatchObject({ reason: 'SIDECAR_UNREACHABLE' })
 })
+
+test('closed while it connects, it is silent', async () => {
+  const { target } = await serve(echo(1, { 'grpc-status': '0' }))
+  for (let i = 0; i < 20; i++) {
+    const over = channel(target)
+    const { stream } = talk(over)
+    for (let turns = 0; turns < i; turns++) await new Promise(setImmediate)
+    stream.cancel()
+    over.close()
+  }
+  // An exception that nobody caught would end the test run.
+  await new Promise(resolve => setTimeout(resolve, 100))
+})
+
+test('a writer is told to wait, and goes on when the other side reads', async () => {
+  let read: (() => void) | undefined
+  let received = 0
+  const { target } = await serve(stream => {
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' })
+    stream.pause()
+    stream.on('error', () => {})
+    stream.on('data', (chunk: Buffer) => (received += chunk.length))
+    read = () => stream.resume()
+  })
+  const { stream } = talk(channel(target))
+  let sent = 0
+  const message = Buffer.alloc(100_000)
+  while (stream.write(message)) {
+    sent++
+    await new Promise(resolve => setTimeout(resolve, 1))
+    expect(sent).toBeLessThan(1000)
+  }
+  let isDrained = false
+  const drained = stream.drained().then(() => (isDrained = true))
+  await expect.poll(() => read).toBeDefined()
+  await new Promise(resolve => setTimeout(resolve, 50))
+  expect(isDrained).toBe(false)
+  read?.()
+  await drained
+  stream.finish()
+  await expect.poll(() => received).toBeGreaterThanOrEqual((sent + 1) * message.length)
+})
