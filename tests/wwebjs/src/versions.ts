@@ -1,5 +1,6 @@
 // The versions of whatsapp-web.js that are tested, as published, and the little of them that the tests touch.
 import { createRequire } from 'node:module'
+import type { ChildProcess } from 'node:child_process'
 import type { EventEmitter } from 'node:events'
 
 export const VERSIONS = ['1.26.0', '1.34.4', '1.34.6', '1.34.7'] as const
@@ -42,7 +43,7 @@ export interface Browser {
   pages(): Promise<Page[]>
   close(): Promise<void>
   isConnected(): boolean
-  process(): { pid?: number } | null
+  process(): ChildProcess | null
 }
 
 export interface WebClient extends EventEmitter {

@@ -9,7 +9,7 @@ import { useSetting } from '../src/setting.js'
 import { library, puppeteer, type Browser, type Page } from '../src/versions.js'
 
 const BACKUPS = process.env['PANNIER_SOAK'] ? 200 : 25
-const STOCK_BACKUPS = 6
+const STOCK_BACKUPS = 4
 
 const here = useSetting()
 let page: { url: string; close: () => void }
@@ -68,7 +68,8 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
       if (!backup) break
       const restored = await browse(join(here.work, `restored-${i}`))
       const found = await restored.tab.evaluate<Found>('window.check()')
-      await restored.browser.close()
+      // It has been read: there is nothing to close in order.
+      restored.browser.process()?.kill('SIGKILL')
       expect(found.wrong, `backup ${i}`).toEqual([])
       expect(found.count, `backup ${i}: nothing that was written before it is missing`).toBeGreaterThanOrEqual(backup.atLeast)
       states.push(found)
@@ -78,7 +79,7 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
     // The stock class loses up to half.
     expect(stored.length).toBeGreaterThanOrEqual(Math.ceil(BACKUPS * 0.9))
     expect(states.at(-1)?.stored).toBeGreaterThan(0)
-  }, 180_000)
+  }, BACKUPS * 12_000)
 
   test('what the stock class stores of it is whole as an archive; how often it fails, for comparison', async () => {
     const { RemoteAuth } = library('1.34.7')
@@ -99,7 +100,7 @@ describe.skipIf(!chromium)('a profile that is written to without pause', () => {
       await restoreDir(here.pannier, 'RemoteAuth-stock', join(here.work, `stock-${i}`)).then(() => unpacked++)
       const { tab: restored, browser: second } = await browse(join(here.work, `stock-${i}`))
       const found = await restored.evaluate<Found>('window.check()').catch(() => undefined)
-      await second.close()
+      second.process()?.kill('SIGKILL')
       if (found?.wrong.length === 0 && found.count > 0) good++
     }
     await browser.close()

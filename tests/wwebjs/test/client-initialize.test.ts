@@ -82,8 +82,16 @@ async function paired(clientId: string, options: Partial<HardenedRemoteAuthOptio
   return { ...running, who }
 }
 
-function wipe(clientId: string): void {
-  rmSync(join(work, clientId), { recursive: true, maxRetries: 10, retryDelay: 50 })
+/** Until it is gone: processes of a killed browser may still write. */
+async function wipe(clientId: string): Promise<void> {
+  await until('the data path is wiped', () => {
+    try {
+      rmSync(join(work, clientId), { recursive: true, force: true })
+      return true
+    } catch {
+      return false
+    }
+  })
 }
 
 // Side by side: most of their time is Chrome's, which waits before it writes.
@@ -93,7 +101,7 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     const first = await paired(name)
     expect(first.who.token).toMatch(/^[0-9a-f]{64}$/)
     await first.client.destroy()
-    wipe(name)
+    await wipe(name)
 
     const second = await start(name)
     await becomes(second.events, 'ready')
@@ -113,7 +121,7 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     await first.client.destroy()
     expect(first.events).toContain('remote_session_saved')
     expect(await pannier.blobs.generations(first.auth.sessionName)).toHaveLength(1)
-    wipe(name)
+    await wipe(name)
 
     const second = await start(name)
     await becomes(second.events, 'ready')
@@ -127,7 +135,7 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     expect((await pannier.blobs.stat(first.auth.sessionName)).blob?.labels).toEqual({ provisional: 'true' })
     process.kill(first.client.pupBrowser.process()?.pid ?? 0, 'SIGKILL')
     await until('the browser has gone', () => !first.client.pupBrowser.isConnected())
-    wipe(name)
+    await wipe(name)
 
     const second = await start(name, { lease: false })
     await becomes(second.events, 'ready')
@@ -181,7 +189,7 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     await until('ready again', () => first.events.slice(length).includes('ready'))
     const who = await first.identity()
     await first.client.destroy()
-    wipe(name)
+    await wipe(name)
     const second = await start(name)
     await becomes(second.events, 'ready')
     expect(await second.identity()).toEqual(who)
@@ -225,7 +233,7 @@ describe.skipIf(!chromium).concurrent('Client.initialize() of 1.34.7', () => {
     // A closed browser has written everything, which this class does not wait for.
     await first.client.destroy()
     await first.auth.storeRemoteSession()
-    wipe(name)
+    await wipe(name)
 
     const second = await run()
     await becomes(second.events, 'ready')
