@@ -108,7 +108,8 @@ export class Channel {
     const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS)
     session.once('connect', () => {
       clearTimeout(slow)
-      session.setLocalWindowSize(WINDOW)
+      // Node tells of the connection also after the end of it.
+      if (!session.destroyed) session.setLocalWindowSize(WINDOW)
     })
     session.on('error', (error: Error) => {
       if (this.#session === session) this.#why = error

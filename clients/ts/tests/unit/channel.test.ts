@@ -141,6 +141,24 @@ test('a cancelled stream is silent, and a closed channel opens none', async () =
   expect(one.ends).toBe(0)
 })
 
+test('closed while it connects: silence, in whatever turn of the event loop', async () => {
+  const { target } = await serve(echo(99, {}))
+  const uncaught: unknown[] = []
+  const listener = (error: unknown): void => void uncaught.push(error)
+  process.on('uncaughtException', listener)
+  cleanup.push(() => process.off('uncaughtException', listener))
+  for (let turns = 0; turns < 40; turns++) {
+    const over = channel(target)
+    const one = talk(over)
+    for (let turn = 0; turn < turns % 10; turn++) await new Promise(setImmediate)
+    over.close()
+    expect(await one.end).toBeInstanceOf(Error)
+    expect(one.ends).toBe(1)
+  }
+  await new Promise(resolve => setTimeout(resolve, 100))
+  expect(uncaught).toEqual([])
+})
+
 test('garbage ends the stream', async () => {
   const { target } = await serve(stream => {
     stream.on('error', () => {})
