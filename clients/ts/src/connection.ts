@@ -160,7 +160,7 @@ export class Connection {
   }
 }
 
-const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED'])
+const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED', 'VALKEY_REFUSES_WRITES'])
 
 function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure()

@@ -8,7 +8,10 @@ import type { Queued } from './commit-queue.js'
 /** Failures of one try after which the same request is sent again. */
 export const TRY_AGAIN: ReadonlySet<string> = new Set([
   'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'STORE_CHANGED', 'DEADLINE_EXCEEDED', 'BUSY', 'TOO_MANY_IN_FLIGHT', 'SIDECAR_UNREACHABLE',
+  'VALKEY_REFUSES_WRITES',
 ])
+/** The same, of reads and writes of an open session: also what the sidecar itself did not expect. */
+export const REQUEST_AGAIN: ReadonlySet<string> = new Set([...TRY_AGAIN, 'INTERNAL'])
 /** The same, when attaching again. */
 export const ATTACH_AGAIN: ReadonlySet<string> = new Set([...TRY_AGAIN, 'VALKEY_OUT_OF_MEMORY', 'INTERNAL'])
 

@@ -15,7 +15,7 @@ import { fromDuration, openAttach, type OpenRequest, type OpenResult } from './h
 import { LeaseWatch } from './lease-watch.js'
 import { ReadQueue, type ReadResult } from './read-queue.js'
 import {
-  ATTACH_AGAIN, COMMIT_TRY_MS, draining, GRACE_MS, READ_TRY_MS, staleWriter, TRY_AGAIN, tryTime, unclear,
+  ATTACH_AGAIN, COMMIT_TRY_MS, draining, GRACE_MS, READ_TRY_MS, REQUEST_AGAIN, staleWriter, TRY_AGAIN, tryTime, unclear,
   type ClearedResult, type SessionListener, type WriteRequest,
 } from './requests.js'
 
@@ -245,9 +245,11 @@ export class SessionStream {
       item.reject(error)
       return this.#lose(error)
     }
-    if (error.outcomeUnknown || TRY_AGAIN.has(error.reason)) {
+    // Of what the sidecar did not expect, nobody knows how far it came.
+    const unknown = error.outcomeUnknown || error.reason === 'INTERNAL'
+    if (unknown || REQUEST_AGAIN.has(error.reason)) {
       item.last = error
-      if (error.outcomeUnknown) this.#queue.unknown(item)
+      if (unknown) this.#queue.unknown(item)
       else this.#queue.again(item)
       const wait = error.retryAfterMs ?? backoff(this.#failures)
       this.#writesNotBefore = performance.now() + wait
