@@ -101,12 +101,12 @@ export class Connection {
     for (let attempt = 0; ; attempt++) {
       if (this.#status === 'closed') throw closed('the connection')
       try {
-        return await this.#once(method, request, deadline)
+        return await this.once(method, request, deadline - Date.now())
       } catch (error) {
         const failure = error as PannierError
         // The second time the deadline itself says little: the reason of the try before it says more.
         if (failure.reason === 'DEADLINE_EXCEEDED') throw last ? deadlineExceeded('the call', timeoutMs, failure.outcomeUnknown, last) : failure
-        if (!WORTH_ANOTHER_TRY.has(failure.reason)) throw failure
+        if (!worthAnotherTry(failure)) throw failure
         const wait = failure.retryAfterMs ?? backoff(attempt)
         if (Date.now() + wait >= deadline) throw failure
         last = failure
@@ -115,11 +115,13 @@ export class Connection {
     }
   }
 
-  #once<Request, Response>(
+  /** One try of it. */
+  once<Request, Response>(
     method: Pick<MethodDefinition<Request, Response>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
     request: Request,
-    deadline: number,
+    timeoutMs: number,
   ): Promise<Response> {
+    const deadline = Date.now() + timeoutMs
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response?: Response): void => {
         if (error) reject(fromService(error))
@@ -132,7 +134,7 @@ export class Connection {
 
   /** Whether the sidecar says SERVING, of itself as a whole. */
   async serving(timeoutMs: number): Promise<boolean> {
-    const answer = await this.#once(HEALTH_CHECK, null, Date.now() + timeoutMs)
+    const answer = await this.once(HEALTH_CHECK, null, timeoutMs)
     return answer === SERVING
   }
 
@@ -158,6 +160,11 @@ export class Connection {
     this.#status = status
     this.onStatus(status)
   }
+}
+
+/** Whether the same unary call may succeed if it is made again. */
+export function worthAnotherTry(error: PannierError): boolean {
+  return WORTH_ANOTHER_TRY.has(error.reason)
 }
 
 const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED', 'VALKEY_REFUSES_WRITES'])

@@ -5,6 +5,7 @@
 
 import { randomUUID } from 'node:crypto'
 import type { AuthenticationCreds } from 'baileys'
+import { placeOf, seen, seenRevision, type Seen } from '../acknowledged.js'
 import { makeError, type PannierError, SessionHeldError } from '../errors.js'
 import { OnHeld, ValueKind } from '../gen/pannier/v1/session.js'
 import type { Pannier } from '../pannier.js'
@@ -28,8 +29,6 @@ export interface Life {
 
 const PAGE = 1000
 const CLEAR_MS = 30_000
-/** Commits of this process that were acknowledged, by session: no store may be behind them. */
-const acknowledged = new Map<string, number>()
 
 /** See the top of this file. */
 export class Handle {
@@ -44,7 +43,8 @@ export class Handle {
   #life: Life | undefined
   #starting: Promise<Life> | undefined
   #clearing: Promise<void> | undefined
-  readonly #name: string
+  readonly #place: string
+  #seen: Seen = { incarnation: 0, revision: 0 }
 
   constructor(
     pannier: Pannier,
@@ -53,7 +53,7 @@ export class Handle {
   ) {
     const { namespace } = pannier
     this.events = new Events(settings.logger, { namespace })
-    this.#name = JSON.stringify([pannier.address, namespace, session])
+    this.#place = placeOf(pannier.address, namespace, session)
     const request = {
       namespace,
       session,
@@ -63,7 +63,7 @@ export class Handle {
       onHeld: OnHeld.ON_HELD_FAIL,
       waitMs: settings.waitMs,
       leaseTtlMs: settings.leaseTtlMs,
-      minRevision: Math.max(settings.minRevision, acknowledged.get(this.#name) ?? 0),
+      minRevision: Math.max(settings.minRevision, seenRevision(this.#place)),
       mustExist: false,
       resume: undefined,
       preloadTypes: settings.preload.includes(CREDS) ? settings.preload : [CREDS, ...settings.preload],
@@ -95,7 +95,7 @@ export class Handle {
     })
     this.records = new Records(this.stream, cache)
     this.records.onCommitted = (batch, answer, ms) => {
-      acknowledged.set(this.#name, this.stream.revision)
+      this.#seen.revision = this.stream.revision
       if (!this.events.has('commit')) return
       const bytes = batch.puts.reduce((sum, put) => sum + put.value.size, 0)
       this.events.emit('commit', { revision: answer.revision, records: batch.puts.length + batch.deletes.length, bytes, ms })
@@ -107,7 +107,8 @@ export class Handle {
     const [opened, baileys] = await Promise.all([this.#take(), findBaileys(this.settings.baileys)])
     this.baileys = baileys
     const { cache } = this.records
-    const { created, preloadComplete, records } = opened
+    const { created, incarnation, preloadComplete, records, revision } = opened
+    this.#seen = seen(this.#place, incarnation, revision)
     if (created) cache.empty()
     for (const record of records) cache.set(record.type, record.id, decoded(record))
     // What did not fit in the cache makes its type incomplete again.
@@ -133,8 +134,8 @@ export class Handle {
     life.saver.stop(life.over)
     this.#starting = undefined
     this.#clearing = this.stream.clear(CLEAR_MS).then(
-      ({ revision }) => {
-        acknowledged.set(this.#name, revision)
+      ({ incarnation, revision }) => {
+        Object.assign(this.#seen, { incarnation, revision })
         this.records.cache.empty()
         this.events.log('info', 'the session was cleared; an archive is kept for 7 days')
       },

@@ -51,7 +51,8 @@ export class SessionStream {
   #failures = 0
   #outOfOrderLast: number | undefined
   #sweeping = false
-  #closed: (() => void) | undefined
+  /** Close is on its way, and who waits for its answer. */
+  #closing: { seq: number; answered: () => void } | undefined
   readonly #lease: LeaseWatch
 
   constructor(
@@ -121,8 +122,9 @@ export class SessionStream {
     const attach = this.#attach
     if (attach && this.#state === 'attached') {
       await new Promise<void>(resolve => {
-        this.#closed = resolve
-        attach.request(attach.nextSeq(), READ_TRY_MS, { $case: 'close', value: {} })
+        const seq = attach.nextSeq()
+        this.#closing = { seq, answered: resolve }
+        attach.request(seq, READ_TRY_MS, { $case: 'close', value: {} })
         setTimeout(resolve, Math.max(100, deadline - performance.now())).unref()
       })
     }
@@ -131,7 +133,7 @@ export class SessionStream {
 
   /** Ends at once, silently; the lease stays with its owner until it runs out. */
   abort(): void {
-    if (!this.#isEnded()) this.#end(closed('the session'))
+    this.#end(closed('the session'))
   }
 
   #isEnded(): boolean { return this.#state === 'ended' }
@@ -204,7 +206,8 @@ export class SessionStream {
     if (answer.seq === 0) return this.#onPush(answer)
     const item = this.#sent.get(answer.seq)
     if (item) this.#onWriteAnswer(item, answer)
-    else if (!this.#reads.answer(answer) && answer.case === 'other' && answer.value?.$case === 'closed') this.#closed?.()
+    // Closed, or refused: somebody else has the session.
+    else if (!this.#reads.answer(answer) && answer.seq === this.#closing?.seq) this.#closing.answered()
     this.#pump()
   }
 
@@ -316,10 +319,7 @@ export class SessionStream {
   }
 
   #onEnd(error: PannierError | undefined): void {
-    if (this.#closed) {
-      this.#closed()
-      return
-    }
+    if (this.#closing) return this.#closing.answered()
     if (error && !ATTACH_AGAIN.has(error.reason)) return this.#lose(error)
     this.#break(error ?? draining())
   }
@@ -361,8 +361,10 @@ export class SessionStream {
   }
 
   #end(error: PannierError): void {
+    if (this.#isEnded()) return
     this.#state = 'ended'
     this.#ending = error
+    this.#closing?.answered()
     this.#attach?.drop()
     this.#attach = undefined
     this.#lease.stop()
