@@ -6,7 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import type { AuthenticationCreds } from 'baileys'
 import { placeOf, seen, seenRevision, type Seen } from '../acknowledged.js'
-import { makeError, type PannierError, SessionHeldError } from '../errors.js'
+import type { Connection } from '../connection.js'
+import { ClosedError, makeError, type PannierError, SessionHeldError } from '../errors.js'
 import { OnHeld, ValueKind } from '../gen/pannier/v1/session.js'
 import type { Pannier } from '../pannier.js'
 import type { OpenResult } from '../stream/handshake.js'
@@ -25,6 +26,8 @@ export interface Life {
   saver: CredsSaver
   /** Why calls on it are rejected; undefined while it is the present one. */
   over: PannierError | undefined
+  /** Settles when it has been cleared. */
+  clearing?: Promise<void>
 }
 
 const PAGE = 1000
@@ -42,7 +45,6 @@ export class Handle {
   onOver: (done: Promise<void>) => void = () => {}
   #life: Life | undefined
   #starting: Promise<Life> | undefined
-  #clearing: Promise<void> | undefined
   readonly #place: string
   #seen: Seen = { incarnation: 0, revision: 0 }
 
@@ -119,7 +121,7 @@ export class Handle {
 
   /** The present life; a new one after clear(). */
   async life(): Promise<Life> {
-    await this.#clearing?.catch(() => {})
+    await this.#life?.clearing?.catch(() => {})
     if (this.failure) throw this.failure
     if (this.#life && !this.#life.over) return this.#life
     this.#starting ??= this.#start(false)
@@ -129,11 +131,12 @@ export class Handle {
 
   /** Soft-deletes all records; `life` is over at once. */
   clear(life: Life): Promise<void> {
-    if (life.over) return this.#clearing ?? Promise.resolve()
+    if (life.clearing) return life.clearing
+    if (life.over) return Promise.reject(life.over)
     life.over = makeError({ code: 'ABORTED', reason: 'OUTDATED_STATE', message: 'the session was cleared' })
     life.saver.stop(life.over)
     this.#starting = undefined
-    this.#clearing = this.stream.clear(CLEAR_MS).then(
+    life.clearing = this.stream.clear(CLEAR_MS).then(
       ({ incarnation, revision }) => {
         Object.assign(this.#seen, { incarnation, revision })
         this.records.cache.empty()
@@ -145,8 +148,8 @@ export class Handle {
         throw error
       },
     )
-    this.#clearing.catch(() => {})
-    return this.#clearing
+    life.clearing.catch(() => {})
+    return life.clearing
   }
 
   /** A read failed for good: fail stop, except for a corrupt record, which says what it is. */
@@ -155,9 +158,19 @@ export class Handle {
     else if (error.code !== 'INVALID_ARGUMENT') this.fail(error)
   }
 
-  /** Ends it: everything rejects from now on. */
+  /** The connection it goes over. */
+  get connection(): Connection {
+    return this.stream.connection
+  }
+
+  /** Goes on over another connection to the same sidecar. */
+  move(connection: Connection): void {
+    this.stream.move(connection)
+  }
+
+  /** Ends it: everything rejects from now on. Not a failure: that the connection was closed. */
   fail(error: PannierError): void {
-    if (this.failure) return
+    if (this.failure || error instanceof ClosedError) return
     this.failure = error
     if (this.#life) {
       this.#life.over ??= error

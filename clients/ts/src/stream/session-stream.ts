@@ -7,6 +7,7 @@ import type { Connection } from '../connection.js'
 import { closed, deadlineExceeded, fenced, fromStatus, makeError, type PannierError } from '../errors.js'
 import { LeaseLost_Reason, OnHeld, type AttachRequest } from '../gen/pannier/v1/session.js'
 import { backoff, sleep } from '../options.js'
+import { unreachable } from '../transport/grpc-status.js'
 import type { Answer, CommittedAnswer } from './answer-codec.js'
 import type { Attach } from './attach.js'
 import { bodySize, encodeCommit, type CommitBody } from './commit-codec.js'
@@ -55,13 +56,25 @@ export class SessionStream {
   #closing: { seq: number; answered: () => void } | undefined
   readonly #lease: LeaseWatch
 
+  #connection: Connection
+
   constructor(
-    private readonly connection: Connection,
+    connection: Connection,
     private readonly request: OpenRequest,
     private readonly listener: SessionListener,
   ) {
+    this.#connection = connection
     this.#lease = new LeaseWatch(request.leaseTtlMs, () => listener.onSuspend(), () => listener.onResume())
     this.#reads = new ReadQueue((error, attempt) => listener.onRetry(error, attempt), () => this.#pump())
+  }
+
+  get connection(): Connection { return this.#connection }
+
+  /** Goes on over another connection to the same sidecar, under the same lease. */
+  move(connection: Connection): void {
+    if (connection === this.#connection) return
+    this.#connection = connection
+    this.#break(unreachable('the connection is being closed'))
   }
 
   /** Whether the lease may no longer be counted on. */
@@ -289,7 +302,7 @@ export class SessionStream {
 
   async #open(request: OpenRequest, timeoutMs: number): Promise<OpenResult> {
     let opened: OpenResult | undefined
-    await openAttach(this.connection, request, timeoutMs, (attach, result) => {
+    await openAttach(this.#connection, request, timeoutMs, (attach, result) => {
       if (this.#isEnded()) attach.drop()
       else this.#attached(attach, result)
       opened = result
