@@ -28,6 +28,9 @@ export interface ConnectionOptions {
 /** `ready`: connected. `connecting`: not now, trying. `closed`: by this process. */
 export type ConnectionStatus = 'ready' | 'connecting' | 'closed'
 
+/** The sidecar takes 1 024, and a session is one. */
+export const STREAMS_A_CONNECTION = 1000
+
 const bytes = (of: string | Uint8Array | undefined): Buffer | null => (of === undefined ? null : Buffer.from(of))
 
 /** A connection. It connects when first used and again whenever it broke. */
@@ -39,14 +42,16 @@ export class Connection {
   onStatus: (status: ConnectionStatus) => void = () => {}
   #status: ConnectionStatus = 'connecting'
   readonly #metadata = new Metadata()
-  readonly #streams: Channel
+  readonly #tls: TlsOptions | undefined
+  /** For streams alone; the first that has room takes the next. */
+  readonly #channels: Channel[] = []
   readonly #headers: Readonly<Record<string, string>>
 
   constructor(options: ConnectionOptions) {
     this.target = options.target
     if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
     this.#headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
-    this.#streams = new Channel(options.target, options.tls)
+    this.#tls = options.tls
     this.client = new Client(options.target, channelCredentials(options.tls), {
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
@@ -82,9 +87,12 @@ export class Connection {
       },
     })
 
-  /** Opens a stream of raw messages, on a connection that streams have for themselves. */
+  /** Opens a stream of raw messages, on a connection that streams have for themselves, or several. */
   stream(path: string, listener: RawListener): RawStream {
-    return this.#streams.open(path, this.#headers, listener)
+    let channel = this.#channels.find(one => one.streams < STREAMS_A_CONNECTION)
+    if (channel === undefined) this.#channels.push((channel = new Channel(this.target, this.#tls)))
+    if (this.#status === 'closed') channel.close()
+    return channel.open(path, this.#headers, listener)
   }
 
   /**
@@ -142,7 +150,7 @@ export class Connection {
   close(): void {
     if (this.#status === 'closed') return
     this.#set('closed')
-    this.#streams.close()
+    for (const channel of this.#channels) channel.close()
     this.client.close()
   }
 

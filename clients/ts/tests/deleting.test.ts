@@ -52,7 +52,7 @@ function loseAnswer(over: Pannier, method: string, meanwhile: () => Promise<unkn
       expect(error).toBeNull()
       seen.lost++
       const broken = Object.assign(new Error('14 UNAVAILABLE: the connection broke'), { code: 14, details: 'the connection broke', metadata: new Metadata() })
-      void meanwhile().catch(error => expect.unreachable(String(error))).finally(() => answer(broken as ServiceError))
+      void meanwhile().catch(error => expect.unreachable(String(error))).finally(() => answer(broken))
     })
   }) as never)
   return seen

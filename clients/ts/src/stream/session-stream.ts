@@ -7,7 +7,6 @@ import type { Connection } from '../connection.js'
 import { closed, deadlineExceeded, fenced, fromStatus, makeError, type PannierError } from '../errors.js'
 import { LeaseLost_Reason, OnHeld, type AttachRequest } from '../gen/pannier/v1/session.js'
 import { backoff, sleep } from '../options.js'
-import { unreachable } from '../transport/grpc-status.js'
 import type { Answer, CommittedAnswer } from './answer-codec.js'
 import type { Attach } from './attach.js'
 import { bodySize, encodeCommit, type CommitBody } from './commit-codec.js'
@@ -16,18 +15,12 @@ import { fromDuration, openAttach, type OpenRequest, type OpenResult } from './h
 import { LeaseWatch } from './lease-watch.js'
 import { ReadQueue, type ReadResult } from './read-queue.js'
 import {
-  ATTACH_AGAIN, COMMIT_TRY_MS, draining, GRACE_MS, READ_TRY_MS, REQUEST_AGAIN, staleWriter, TRY_AGAIN, tryTime, unclear,
+  ATTACH_AGAIN, COMMIT_LIMIT, COMMIT_TRY_MS, commitTooLarge, draining, GRACE_MS, IN_FLIGHT, READ_TRY_MS, REATTACH_MS, REQUEST_AGAIN,
+  staleWriter, tooManyWaiting, TRY_AGAIN, tryTime, unclear, WAITING, WAITING_BYTES,
   type ClearedResult, type SessionListener, type WriteRequest,
 } from './requests.js'
 
-/** Commits on their way at once. */
-const IN_FLIGHT = 64
-/** What may wait for its turn. */
-const WAITING_BYTES = 128 * 1024 * 1024
-const WAITING = 10_000
-const COMMIT_LIMIT = 32 * 1024 * 1024
 const SWEEP_MS = 100
-const REATTACH_MS = 10_000
 /** After Draining, what is on its way is answered first, if it is quick. */
 const DRAIN_MS = 2_000
 
@@ -56,25 +49,21 @@ export class SessionStream {
   #closing: { seq: number; answered: () => void } | undefined
   readonly #lease: LeaseWatch
 
-  #connection: Connection
-
   constructor(
-    connection: Connection,
+    private over: Connection,
     private readonly request: OpenRequest,
     private readonly listener: SessionListener,
   ) {
-    this.#connection = connection
     this.#lease = new LeaseWatch(request.leaseTtlMs, () => listener.onSuspend(), () => listener.onResume())
     this.#reads = new ReadQueue((error, attempt) => listener.onRetry(error, attempt), () => this.#pump())
   }
 
-  get connection(): Connection { return this.#connection }
+  get connection(): Connection { return this.over }
 
   /** Goes on over another connection to the same sidecar, under the same lease. */
   move(connection: Connection): void {
-    if (connection === this.#connection) return
-    this.#connection = connection
-    this.#break(unreachable('the connection is being closed'))
+    this.over = connection
+    this.#break(draining())
   }
 
   /** Whether the lease may no longer be counted on. */
@@ -116,9 +105,7 @@ export class SessionStream {
    */
   commit(body: CommitBody, timeoutMs: number, applied?: (answer: CommittedAnswer) => void): Promise<CommittedAnswer> {
     const size = bodySize(body)
-    if (size > COMMIT_LIMIT) {
-      return Promise.reject(makeError({ code: 'INVALID_ARGUMENT', reason: 'TOO_LARGE', message: `a commit may have ${COMMIT_LIMIT} bytes; this one has ${size}` }))
-    }
+    if (size > COMMIT_LIMIT) return Promise.reject(commitTooLarge(size))
     return new Promise((resolve, reject) => this.#write({ body, size, resolve: applied ? answer => { applied(answer); resolve(answer) } : resolve, cleared: undefined, reject }, timeoutMs))
   }
 
@@ -161,13 +148,10 @@ export class SessionStream {
 
   #write(write: Pick<WriteRequest, 'body' | 'size' | 'resolve' | 'cleared' | 'reject'>, timeoutMs: number): void {
     if (this.#ending) return write.reject(this.#ending)
-    if (this.#queue.items.length >= WAITING || this.#waitingBytes + write.size > WAITING_BYTES + COMMIT_LIMIT) {
-      return write.reject(makeError({ code: 'RESOURCE_EXHAUSTED', reason: 'TOO_MANY_IN_FLIGHT', message: 'too many commits of this session are waiting' }))
-    }
-    const { body, size, resolve, cleared, reject } = write
-    this.#waitingBytes += size
+    if (this.#queue.items.length >= WAITING || this.#waitingBytes + write.size > WAITING_BYTES + COMMIT_LIMIT) return write.reject(tooManyWaiting())
+    this.#waitingBytes += write.size
     this.#queue.add({
-      body, size, resolve, cleared, reject, seq: 0, deadline: performance.now() + timeoutMs, answerBy: 0, timeoutMs,
+      ...write, seq: 0, deadline: performance.now() + timeoutMs, answerBy: 0, timeoutMs,
       last: undefined, opSeq: 0, sent: false, uncertain: false, abandoned: false,
     })
     this.#pump()
@@ -302,7 +286,7 @@ export class SessionStream {
 
   async #open(request: OpenRequest, timeoutMs: number): Promise<OpenResult> {
     let opened: OpenResult | undefined
-    await openAttach(this.#connection, request, timeoutMs, (attach, result) => {
+    await openAttach(this.over, request, timeoutMs, (attach, result) => {
       if (this.#isEnded()) attach.drop()
       else this.#attached(attach, result)
       opened = result
