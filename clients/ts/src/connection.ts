@@ -29,6 +29,8 @@ export interface ConnectionOptions {
 export type ConnectionStatus = 'ready' | 'connecting' | 'closed'
 
 const BULK_WINDOW = 1024 * 1024
+/** The sidecar takes 1 024, and a session is one. */
+export const STREAMS_A_CONNECTION = 1000
 
 const bytes = (of: string | Uint8Array | undefined): Buffer | null => (of === undefined ? null : Buffer.from(of))
 
@@ -41,8 +43,9 @@ export class Connection {
   onStatus: (status: ConnectionStatus) => void = () => {}
   #status: ConnectionStatus = 'connecting'
   readonly #metadata = new Metadata()
-  readonly #streams: Channel
   readonly #tls: TlsOptions | undefined
+  /** For streams alone; the first that has room takes the next. */
+  readonly #channels: Channel[] = []
   readonly #bulk = new Set<Channel>()
   readonly #headers: Readonly<Record<string, string>>
 
@@ -50,7 +53,6 @@ export class Connection {
     this.target = options.target
     if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
     this.#headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
-    this.#streams = new Channel(options.target, options.tls)
     this.#tls = options.tls
     this.client = new Client(options.target, channelCredentials(options.tls), {
       'grpc.enable_retries': 0,
@@ -87,9 +89,12 @@ export class Connection {
       },
     })
 
-  /** Opens a stream of raw messages, on a connection that streams have for themselves. */
+  /** Opens a stream of raw messages, on a connection that streams have for themselves, or several. */
   stream(path: string, listener: RawListener): RawStream {
-    return this.#streams.open(path, this.#headers, listener)
+    let channel = this.#channels.find(one => one.streams < STREAMS_A_CONNECTION)
+    if (channel === undefined) this.#channels.push((channel = new Channel(this.target, this.#tls)))
+    if (this.#status === 'closed') channel.close()
+    return channel.open(path, this.#headers, listener)
   }
 
   /**
@@ -121,12 +126,12 @@ export class Connection {
     for (let attempt = 0; ; attempt++) {
       if (this.#status === 'closed') throw closed('the connection')
       try {
-        return await this.#once(method, request, deadline)
+        return await this.once(method, request, deadline - Date.now())
       } catch (error) {
         const failure = error as PannierError
         // The second time the deadline itself says little: the reason of the try before it says more.
         if (failure.reason === 'DEADLINE_EXCEEDED') throw last ? deadlineExceeded('the call', timeoutMs, failure.outcomeUnknown, last) : failure
-        if (!WORTH_ANOTHER_TRY.has(failure.reason)) throw failure
+        if (!worthAnotherTry(failure)) throw failure
         const wait = failure.retryAfterMs ?? backoff(attempt)
         if (Date.now() + wait >= deadline) throw failure
         last = failure
@@ -135,11 +140,13 @@ export class Connection {
     }
   }
 
-  #once<Request, Response>(
+  /** One try of it. */
+  once<Request, Response>(
     method: Pick<MethodDefinition<Request, Response>, 'path' | 'requestSerialize' | 'responseDeserialize'>,
     request: Request,
-    deadline: number,
+    timeoutMs: number,
   ): Promise<Response> {
+    const deadline = Date.now() + timeoutMs
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response?: Response): void => {
         if (error) reject(fromService(error))
@@ -152,7 +159,7 @@ export class Connection {
 
   /** Whether the sidecar says SERVING, of itself as a whole. */
   async serving(timeoutMs: number): Promise<boolean> {
-    const answer = await this.#once(HEALTH_CHECK, null, Date.now() + timeoutMs)
+    const answer = await this.once(HEALTH_CHECK, null, timeoutMs)
     return answer === SERVING
   }
 
@@ -160,8 +167,7 @@ export class Connection {
   close(): void {
     if (this.#status === 'closed') return
     this.#set('closed')
-    this.#streams.close()
-    for (const channel of this.#bulk) channel.close()
+    for (const channel of [...this.#channels, ...this.#bulk]) channel.close()
     this.#bulk.clear()
     this.client.close()
   }
@@ -182,7 +188,12 @@ export class Connection {
   }
 }
 
-const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED'])
+/** Whether the same unary call may succeed if it is made again. */
+export function worthAnotherTry(error: PannierError): boolean {
+  return WORTH_ANOTHER_TRY.has(error.reason)
+}
+
+const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED', 'VALKEY_REFUSES_WRITES'])
 
 function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
   if (tls === undefined) return credentials.createInsecure()

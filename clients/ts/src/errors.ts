@@ -29,6 +29,7 @@ const RETRYABLE = new Set([
   'DEADLINE_EXCEEDED',
   'SIDECAR_UNREACHABLE',
   'VALKEY_OUT_OF_MEMORY',
+  'VALKEY_REFUSES_WRITES',
   'STORE_CHANGED',
   'SESSION_HELD',
 ])
@@ -48,6 +49,7 @@ const HINTS: Readonly<Record<string, string>> = {
   TOO_LARGE: 'A value may have 16 MiB, a commit 32 MiB, a unary call 4 MiB.',
   VALKEY_UNREACHABLE: 'The sidecar cannot reach Valkey: `pannier doctor` says why.',
   VALKEY_OUT_OF_MEMORY: 'Valkey is full: raise its maxmemory. Nothing was lost; reads go on.',
+  VALKEY_REFUSES_WRITES: 'Valkey takes no writes, as when its disk is full: its log and `INFO persistence` say why. Nothing was lost; reads go on.',
   SIDECAR_UNREACHABLE: 'Start a sidecar with `pannier serve`.',
   STARTING: 'The sidecar is not ready yet: `pannier doctor` says what it waits for.',
   DRAINING: 'The sidecar is stopping: start the next one.',
@@ -123,7 +125,7 @@ export class GenerationGoneError extends PannierError { override readonly name =
 export class BadArchiveError extends BadRequestError { override readonly name = 'BadArchiveError' }
 /** RESOURCE_EXHAUSTED: Valkey is full, or a queue or quota is. */
 export class ExhaustedError extends PannierError { override readonly name = 'ExhaustedError' }
-/** UNAVAILABLE: the sidecar or its Valkey cannot be reached now. Says nothing about what is stored. */
+/** UNAVAILABLE: the sidecar or its Valkey cannot be reached now, or takes no writes. Says nothing about what is stored. */
 export class UnavailableError extends PannierError { override readonly name = 'UnavailableError' }
 /** DEADLINE_EXCEEDED. */
 export class DeadlineExceededError extends PannierError { override readonly name = 'DeadlineExceededError' }
@@ -154,6 +156,7 @@ const BY_REASON: Readonly<Record<string, new (fields: ErrorFields) => PannierErr
   TOO_MANY_IN_FLIGHT: ExhaustedError,
   QUOTA: ExhaustedError,
   VALKEY_UNREACHABLE: UnavailableError,
+  VALKEY_REFUSES_WRITES: UnavailableError,
   STARTING: UnavailableError,
   DRAINING: UnavailableError,
   STORE_CHANGED: UnavailableError,

@@ -13,6 +13,7 @@ export {
   type CommitOptions,
   type CommitResult,
   type Counts,
+  type DeleteOptions,
   type LeaseInfo,
   type RecordQuery,
   type SessionInfo,

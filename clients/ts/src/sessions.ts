@@ -1,7 +1,9 @@
 // The unary calls on sessions: they need no lease. Revisions, fences and incarnations are safe integers here.
 
-import type { Connection } from './connection.js'
-import { makeError } from './errors.js'
+import { randomUUID } from 'node:crypto'
+import { forget, placeOf } from './acknowledged.js'
+import { worthAnotherTry, type Connection } from './connection.js'
+import { CorruptRecordError, KeyMismatchError, makeError, type PannierError } from './errors.js'
 import {
   DeleteSessionRequest_Mode,
   SessionServiceService as Service,
@@ -11,8 +13,10 @@ import {
   type SessionInfo as WireSession,
   type TypeCount,
   type ValueKind,
+  type DeleteSessionRequest,
+  type GetSessionResponse,
 } from './gen/pannier/v1/session.js'
-import { randomUUID } from 'node:crypto'
+import { backoff, checkKnown, sleep } from './options.js'
 
 /** A record. */
 export interface SessionRecord {
@@ -86,7 +90,17 @@ export interface CommitOptions {
   expectedRevision?: number
   /** The holder's fence, to write under its lease. Default: no lease may be live, else SessionHeldError. */
   fence?: number
+  /** The incarnation that is meant; another there is FencedError. Default: the one that is there at the call. */
+  incarnation?: number
   attributes?: Attributes
+}
+
+/** What to delete. */
+export interface DeleteOptions {
+  /** `soft` (default) keeps an archive for 7 days, at most 3 a session; `shred` unlinks records and keys at once. */
+  mode?: 'soft' | 'shred'
+  /** Only this one: with `shred`, an archive's too. Default: what is there, with `shred` every archive as well. */
+  incarnation?: number
 }
 
 /** A commit that is in. */
@@ -143,8 +157,11 @@ export class Sessions {
     }
   }
 
-  /** One commit, without a lease. @throws SessionHeldError, RevisionConflictError, NotFoundError */
+  /** One commit, without a lease. @throws SessionHeldError, RevisionConflictError, FencedError, NotFoundError */
   async commit(session: string, options: CommitOptions): Promise<CommitResult> {
+    const left = this.#time()
+    // Naming what is meant, a repetition after a lost answer cannot write into a newer session; a fence names it as well.
+    const incarnation = options.incarnation ?? (options.fence === undefined ? (await this.#find(session, left())).session?.incarnation : 0)
     const answer = await this.connection.unary(
       Service.commitRecords,
       {
@@ -157,12 +174,12 @@ export class Sessions {
         })),
         deletes: options.deletes ?? [],
         expectedRevision: options.expectedRevision === undefined ? undefined : BigInt(options.expectedRevision),
-        incarnation: 0n,
+        incarnation: BigInt(incarnation ?? 0),
         fence: BigInt(options.fence ?? 0),
         attributes: options.attributes,
         minDurability: 0,
       },
-      this.timeoutMs,
+      left(),
     )
     const { baseRevision, revision, replayed, durability } = answer
     return { baseRevision: Number(baseRevision), revision: Number(revision), replayed, durability }
@@ -170,22 +187,32 @@ export class Sessions {
 
   /** What is known of a session; undefined if there is none. */
   async info(session: string): Promise<SessionInfo | undefined> {
-    const answer = await this.connection.unary(Service.getSession, this.#name(session), this.timeoutMs)
-    return answer.exists && answer.session ? toSession(answer.session) : undefined
+    return toInfo(await this.#find(session, this.timeoutMs))
   }
 
   /**
-   * Deletes a session; false if there was none. `soft` (default) keeps an archive for 7 days, at most 3 a session; `shred`
-   * unlinks records and keys at once, archives too. The owner's later writes get FencedError.
+   * Deletes a session: true if it was there, and is not any more. The owner's later writes get FencedError; this process may
+   * open the name again. Only what was there at the call is deleted, also when it has to be repeated.
    */
-  async delete(session: string, options: { mode?: 'soft' | 'shred' } = {}): Promise<boolean> {
-    const shred = options.mode === 'shred'
-    // Naming what is meant, a late repetition cannot hit a newer session of the name.
-    const there = shred ? undefined : await this.info(session)
-    if (!shred && there === undefined) return false
-    const mode = shred ? DeleteSessionRequest_Mode.MODE_SHRED : DeleteSessionRequest_Mode.MODE_SOFT
-    const request = { ...this.#name(session), mode, incarnation: BigInt(there?.incarnation ?? 0) }
-    return (await this.connection.unary(Service.deleteSession, request, this.timeoutMs)).deleted
+  async delete(session: string, options: DeleteOptions = {}): Promise<boolean> {
+    checkKnown('delete', options, ['mode', 'incarnation'])
+    const { mode = 'soft', incarnation } = options
+    const left = this.#time()
+    const request = { ...this.#name(session), mode: mode === 'shred' ? DeleteSessionRequest_Mode.MODE_SHRED : DeleteSessionRequest_Mode.MODE_SOFT }
+    let meant: bigint[]
+    try {
+      const found = await this.#find(session, left())
+      const there = found.session ? [found.session.incarnation] : []
+      if (mode === 'shred') there.push(...found.archives.map(archive => archive.incarnation))
+      meant = incarnation === undefined ? there : there.filter(one => one === BigInt(incarnation))
+    } catch (error) {
+      // What cannot be opened can still be shredded, but not named.
+      if (mode !== 'shred' || !(error instanceof CorruptRecordError || error instanceof KeyMismatchError)) throw error
+      return this.#shredUnseen({ ...request, incarnation: BigInt(incarnation ?? 0) }, left())
+    }
+    for (const one of meant) await this.connection.unary(Service.deleteSession, { ...request, incarnation: one }, left())
+    forget(this.#place(session), incarnation)
+    return meant.length > 0
   }
 
   /** The archives of one session, or of the namespace. */
@@ -203,24 +230,46 @@ export class Sessions {
    * without it that is a WrongStateError.
    */
   async restore(session: string, options: { incarnation?: number; replace?: boolean } = {}): Promise<SessionInfo | undefined> {
+    const left = this.#time()
     let incarnation = options.incarnation ?? 0
     if (incarnation === 0) {
       // Naming it makes a repetition after a lost answer harmless.
-      const newest = (await this.connection.unary(Service.getSession, this.#name(session), this.timeoutMs)).archives
-        .map(archive => Number(archive.incarnation))
-        .sort((a, b) => b - a)[0]
+      const newest = (await this.#find(session, left())).archives.map(archive => Number(archive.incarnation)).sort((a, b) => b - a)[0]
       incarnation = newest ?? 0
     }
     const request = { ...this.#name(session), incarnation: BigInt(incarnation), replace: options.replace ?? false }
-    const answer = await this.connection.unary(Service.restoreSession, request, this.timeoutMs)
+    const answer = await this.connection.unary(Service.restoreSession, request, left())
     return answer.session && toSession(answer.session)
   }
 
   /** Takes the lease from whoever holds it. True if somebody did. */
   async breakLease(session: string): Promise<boolean> {
-    // Naming it, a repetition after a lost answer breaks no later lease.
-    const fence = BigInt((await this.info(session))?.fence ?? 0)
-    return (await this.connection.unary(Service.breakLease, { ...this.#name(session), fence }, this.timeoutMs)).broken
+    const left = this.#time()
+    const before = toInfo(await this.#find(session, left()))
+    // Naming the lease that is meant, a repetition after a lost answer breaks no later one.
+    const request = { ...this.#name(session), fence: BigInt(before?.fence ?? 0) }
+    const { broken } = await this.connection.unary(Service.breakLease, request, left())
+    return broken || (before?.lease?.live ?? false)
+  }
+
+  async #shredUnseen(request: DeleteSessionRequest, timeoutMs: number): Promise<boolean> {
+    const { deleted } = await this.connection.once(Service.deleteSession, request, timeoutMs)
+    forget(this.#place(request.session), Number(request.incarnation) || undefined)
+    return deleted
+  }
+
+  #find(session: string, timeoutMs: number): Promise<GetSessionResponse> {
+    return this.connection.unary(Service.getSession, this.#name(session), timeoutMs)
+  }
+
+  /** What is left of the time of a call that takes several. */
+  #time(): () => number {
+    const deadline = Date.now() + this.timeoutMs
+    return () => Math.max(1, deadline - Date.now())
+  }
+
+  #place(session: string): string {
+    return placeOf(this.connection.target, this.namespace, session)
   }
 
   #name(session: string): { namespace: string; session: string } {
@@ -230,6 +279,10 @@ export class Sessions {
 
 function toCounts(counts: TypeCount[]): Counts[] {
   return counts.map(({ type, records, bytes }) => ({ type, records: Number(records), bytes: Number(bytes) }))
+}
+
+function toInfo(found: GetSessionResponse): SessionInfo | undefined {
+  return found.exists && found.session ? toSession(found.session) : undefined
 }
 
 function toSession(wire: WireSession): SessionInfo {

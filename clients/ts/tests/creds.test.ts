@@ -1,7 +1,12 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { initAuthCreds } from 'baileys'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { Records } from '../src/baileys/records.js'
+import { makeError } from '../src/errors.js'
 import { CorruptRecordError, ExhaustedError, WrongStateError, type Pannier } from '../src/index.js'
-import { newName, open, pause } from './support/states.js'
+import { newName, open, pause, within } from './support/states.js'
 import { Sidecar } from './support/sidecar.js'
 
 let sidecar: Sidecar
@@ -87,6 +92,61 @@ test('Valkey refuses a write: it is said, the old creds stay, and there is never
   const next = await reopened(session)
   expect(Buffer.from(next.state.creds.signedIdentityKey.public)).toEqual(identity)
   await next.close()
+})
+
+// NousResearch/hermes-agent#84180, of a disk that is full
+test('Valkey takes no writes for a while (MISCONF): sets and saves wait for it, and the creds are stored by themselves', async () => {
+  const full = await Sidecar.start({ valkey: ['--appendonly', 'no', '--enable-protected-configs', 'yes'] })
+  try {
+    const { client } = full.valkey
+    const session = newName()
+    const over = await full.connect()
+    const bot = await open(over, session)
+    await bot.state.keys.set({ 'lid-mapping': { '1': '2' } })
+    const gone = mkdtempSync(join(tmpdir(), 'pannier-gone-'))
+    await client.config('SET', 'dir', gone)
+    rmSync(gone, { recursive: true })
+    await client.config('SET', 'save', '1 1')
+    await bot.state.keys.set({ 'lid-mapping': { '1': '3' } })
+    await expect.poll(async () => /rdb_last_bgsave_status:(\w+)/.exec(await client.info('persistence'))?.[1], { timeout: 20_000 }).toBe('err')
+    bot.state.creds.nextPreKeyId = 777
+    const saved = bot.saveCreds()
+    const set = bot.state.keys.set({ 'lid-mapping': { '2': '4' } })
+    await pause(1500)
+    expect((await over.sessions.info(session))?.attributes?.nextPreKeyId).not.toBe(777n)
+    await client.config('SET', 'dir', full.valkey.folder)
+    await client.config('SET', 'save', '')
+    await client.call('CONFIG', 'SET', 'stop-writes-on-bgsave-error', 'no')
+    await within(20_000, Promise.all([saved, set]))
+    expect((await over.sessions.info(session))?.attributes?.nextPreKeyId).toBe(777n)
+    expect(bot.fatal).toEqual([])
+    await bot.close()
+  } finally {
+    await full.stop()
+  }
+})
+
+test('a save that was refused is tried again unless the refusal is final', async () => {
+  const bot = await open(pannier, newName())
+  const write = vi.spyOn(Records.prototype, 'write')
+  const refuseOnce = (reason: string, code: string): void => void write.mockImplementationOnce(() => Promise.reject(makeError({ code, reason, message: 'x' })))
+  try {
+    for (const [reason, code] of [['INTERNAL', 'INTERNAL'], ['QUOTA', 'RESOURCE_EXHAUSTED'], ['CORRUPT_RECORD', 'DATA_LOSS'], ['SOMETHING_NEW', 'UNKNOWN']] as const) {
+      refuseOnce(reason, code)
+      write.mockClear()
+      await expect(bot.saveCreds()).rejects.toMatchObject({ reason })
+      await expect.poll(() => write.mock.calls.length, { timeout: 5000 }).toBe(2)
+      await bot.flush()
+    }
+    refuseOnce('TOO_LARGE', 'INVALID_ARGUMENT')
+    write.mockClear()
+    await expect(bot.saveCreds()).rejects.toMatchObject({ reason: 'TOO_LARGE' })
+    await pause(2500)
+    expect(write).toHaveBeenCalledTimes(1)
+  } finally {
+    write.mockRestore()
+  }
+  await bot.close()
 })
 
 // adiwajshing/Baileys#1475, #1119; row 4

@@ -1,7 +1,7 @@
 // Saving `creds`: one live object that Baileys changes in place. A save takes a snapshot; while one is on its way the newest
 // snapshot waits and replaces older ones, but never past a commit of keys: what was called first is stored first.
 
-import { ClosedError, type PannierError } from '../errors.js'
+import { BadRequestError, ClosedError, FencedError, StaleStateError, type PannierError } from '../errors.js'
 import { Attributes } from '../gen/pannier/v1/session.js'
 import { backoff } from '../options.js'
 import type { LogLine } from './events.js'
@@ -12,6 +12,9 @@ import type { Records } from './records.js'
 export const CREDS = 'creds'
 /** Above this, one says so. */
 const LARGE = 1024 * 1024
+
+/** After these, the same save cannot succeed; after anything else it may, once somebody has set it right. */
+const FINAL = [BadRequestError, ClosedError, FencedError, StaleStateError]
 
 /** A snapshot and who waits for it. */
 interface Snapshot {
@@ -112,7 +115,7 @@ export class CredsSaver {
       (error: PannierError) => {
         this.#failed = error
         this.log('error', 'creds could not be saved', { reason: error.reason, message: error.message })
-        if (error.retryable && !(error instanceof ClosedError)) this.#tryLater()
+        if (!FINAL.some(of => error instanceof of)) this.#tryLater()
         this.#done(() => next.reject(error))
       },
     )

@@ -31,8 +31,8 @@ export interface AuthStateEvents {
   /** Another owner holds the session, and it is waited for. */
   held: (holder: { owner: string | undefined; until: Date | undefined }) => void
   /**
-   * `stored: false`: a call came after clear() or close(), and was rejected; something still uses an old state. `stored: true`:
-   * values were added to what `set` was given while it was under way, as Baileys 6.7.24 does; they are stored too.
+   * `stored: false`: a call came after clear() or close(), and was rejected; something still uses this state (the one event that
+   * also comes after its close). `stored: true`: values were added to what `set` was given while it was under way, as Baileys 6.7.24 does; they are stored too.
    */
   late: (late: { call: string; stored: boolean }) => void
 }
@@ -41,35 +41,64 @@ export interface AuthStateEvents {
 export type LogLine = (level: keyof Required<Logger>, message: string, fields?: object) => void
 
 /** Listeners of one auth state. An error thrown by one is logged and reaches nobody else. */
+export class Listeners {
+  readonly #all = new Map<keyof AuthStateEvents, Set<{ call: (...args: never[]) => void }>>()
+
+  constructor(private readonly log: LogLine) {}
+
+  on<Name extends keyof AuthStateEvents>(name: Name, listener: AuthStateEvents[Name]): () => void {
+    if (!NAMES.has(name)) throw new TypeError(`there is no event "${name}"; there are ${[...NAMES].join(', ')}`)
+    const listeners = this.#all.get(name) ?? new Set()
+    this.#all.set(name, listeners)
+    const one = { call: listener }
+    listeners.add(one)
+    return () => listeners.delete(one)
+  }
+
+  has(name: keyof AuthStateEvents): boolean {
+    return (this.#all.get(name)?.size ?? 0) > 0
+  }
+
+  emit<Name extends keyof AuthStateEvents>(name: Name, ...args: Parameters<AuthStateEvents[Name]>): void {
+    for (const { call } of [...(this.#all.get(name) ?? [])]) {
+      try {
+        ;(call as (...args: Parameters<AuthStateEvents[Name]>) => void)(...args)
+      } catch (error) {
+        this.log('error', `a listener of "${name}" threw`, { error })
+      }
+    }
+  }
+}
+
+/** What a session tells: to its log, and to the listeners of every auth state of it that is open. */
 export class Events {
-  readonly #listeners = new Map<keyof AuthStateEvents, Set<(...args: never[]) => void>>()
+  readonly #audience = new Set<Listeners>()
 
   constructor(
     private readonly logger: Logger | undefined,
     private readonly fields: object,
   ) {}
 
-  on<Name extends keyof AuthStateEvents>(name: Name, listener: AuthStateEvents[Name]): () => void {
-    if (!NAMES.has(name)) throw new TypeError(`there is no event "${name}"; there are ${[...NAMES].join(', ')}`)
-    const listeners = this.#listeners.get(name) ?? new Set()
-    this.#listeners.set(name, listeners)
-    listeners.add(listener)
-    return () => listeners.delete(listener)
+  /** Listeners of another auth state. */
+  join(): Listeners {
+    const listeners = new Listeners(this.log)
+    this.#audience.add(listeners)
+    return listeners
+  }
+
+  /** It is closed: nothing more is told to them. */
+  leave(listeners: Listeners): void {
+    this.#audience.delete(listeners)
   }
 
   /** Whether anybody listens. */
   has(name: keyof AuthStateEvents): boolean {
-    return (this.#listeners.get(name)?.size ?? 0) > 0
+    for (const listeners of this.#audience) if (listeners.has(name)) return true
+    return false
   }
 
   emit<Name extends keyof AuthStateEvents>(name: Name, ...args: Parameters<AuthStateEvents[Name]>): void {
-    for (const listener of this.#listeners.get(name) ?? []) {
-      try {
-        ;(listener as (...args: Parameters<AuthStateEvents[Name]>) => void)(...args)
-      } catch (error) {
-        this.log('error', `a listener of "${name}" threw`, { error })
-      }
-    }
+    for (const listeners of [...this.#audience]) listeners.emit(name, ...args)
   }
 
   readonly log: LogLine = (level, message, fields = {}) => {

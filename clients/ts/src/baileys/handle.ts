@@ -5,7 +5,9 @@
 
 import { randomUUID } from 'node:crypto'
 import type { AuthenticationCreds } from 'baileys'
-import { makeError, type PannierError, SessionHeldError } from '../errors.js'
+import { placeOf, seen, seenRevision, type Seen } from '../acknowledged.js'
+import type { Connection } from '../connection.js'
+import { ClosedError, makeError, type PannierError, SessionHeldError } from '../errors.js'
 import { OnHeld, ValueKind } from '../gen/pannier/v1/session.js'
 import type { Pannier } from '../pannier.js'
 import type { OpenResult } from '../stream/handshake.js'
@@ -24,12 +26,12 @@ export interface Life {
   saver: CredsSaver
   /** Why calls on it are rejected; undefined while it is the present one. */
   over: PannierError | undefined
+  /** Settles when it has been cleared. */
+  clearing?: Promise<void>
 }
 
 const PAGE = 1000
 const CLEAR_MS = 30_000
-/** Commits of this process that were acknowledged, by session: no store may be behind them. */
-const acknowledged = new Map<string, number>()
 
 /** See the top of this file. */
 export class Handle {
@@ -43,8 +45,8 @@ export class Handle {
   onOver: (done: Promise<void>) => void = () => {}
   #life: Life | undefined
   #starting: Promise<Life> | undefined
-  #clearing: Promise<void> | undefined
-  readonly #name: string
+  readonly #place: string
+  #seen: Seen = { incarnation: 0, revision: 0 }
 
   constructor(
     pannier: Pannier,
@@ -53,7 +55,7 @@ export class Handle {
   ) {
     const { namespace } = pannier
     this.events = new Events(settings.logger, { namespace })
-    this.#name = JSON.stringify([pannier.address, namespace, session])
+    this.#place = placeOf(pannier.address, namespace, session)
     const request = {
       namespace,
       session,
@@ -63,7 +65,7 @@ export class Handle {
       onHeld: OnHeld.ON_HELD_FAIL,
       waitMs: settings.waitMs,
       leaseTtlMs: settings.leaseTtlMs,
-      minRevision: Math.max(settings.minRevision, acknowledged.get(this.#name) ?? 0),
+      minRevision: Math.max(settings.minRevision, seenRevision(this.#place)),
       mustExist: false,
       resume: undefined,
       preloadTypes: settings.preload.includes(CREDS) ? settings.preload : [CREDS, ...settings.preload],
@@ -95,7 +97,7 @@ export class Handle {
     })
     this.records = new Records(this.stream, cache)
     this.records.onCommitted = (batch, answer, ms) => {
-      acknowledged.set(this.#name, this.stream.revision)
+      this.#seen.revision = this.stream.revision
       if (!this.events.has('commit')) return
       const bytes = batch.puts.reduce((sum, put) => sum + put.value.size, 0)
       this.events.emit('commit', { revision: answer.revision, records: batch.puts.length + batch.deletes.length, bytes, ms })
@@ -107,7 +109,8 @@ export class Handle {
     const [opened, baileys] = await Promise.all([this.#take(), findBaileys(this.settings.baileys)])
     this.baileys = baileys
     const { cache } = this.records
-    const { created, preloadComplete, records } = opened
+    const { created, incarnation, preloadComplete, records, revision } = opened
+    this.#seen = seen(this.#place, incarnation, revision)
     if (created) cache.empty()
     for (const record of records) cache.set(record.type, record.id, decoded(record))
     // What did not fit in the cache makes its type incomplete again.
@@ -118,7 +121,7 @@ export class Handle {
 
   /** The present life; a new one after clear(). */
   async life(): Promise<Life> {
-    await this.#clearing?.catch(() => {})
+    await this.#life?.clearing?.catch(() => {})
     if (this.failure) throw this.failure
     if (this.#life && !this.#life.over) return this.#life
     this.#starting ??= this.#start(false)
@@ -128,13 +131,14 @@ export class Handle {
 
   /** Soft-deletes all records; `life` is over at once. */
   clear(life: Life): Promise<void> {
-    if (life.over) return this.#clearing ?? Promise.resolve()
+    if (life.clearing) return life.clearing
+    if (life.over) return Promise.reject(life.over)
     life.over = makeError({ code: 'ABORTED', reason: 'OUTDATED_STATE', message: 'the session was cleared' })
     life.saver.stop(life.over)
     this.#starting = undefined
-    this.#clearing = this.stream.clear(CLEAR_MS).then(
-      ({ revision }) => {
-        acknowledged.set(this.#name, revision)
+    life.clearing = this.stream.clear(CLEAR_MS).then(
+      ({ incarnation, revision }) => {
+        Object.assign(this.#seen, { incarnation, revision })
         this.records.cache.empty()
         this.events.log('info', 'the session was cleared; an archive is kept for 7 days')
       },
@@ -144,8 +148,8 @@ export class Handle {
         throw error
       },
     )
-    this.#clearing.catch(() => {})
-    return this.#clearing
+    life.clearing.catch(() => {})
+    return life.clearing
   }
 
   /** A read failed for good: fail stop, except for a corrupt record, which says what it is. */
@@ -154,9 +158,19 @@ export class Handle {
     else if (error.code !== 'INVALID_ARGUMENT') this.fail(error)
   }
 
-  /** Ends it: everything rejects from now on. */
+  /** The connection it goes over. */
+  get connection(): Connection {
+    return this.stream.connection
+  }
+
+  /** Goes on over another connection to the same sidecar. */
+  move(connection: Connection): void {
+    this.stream.move(connection)
+  }
+
+  /** Ends it: everything rejects from now on. Not a failure: that the connection was closed. */
   fail(error: PannierError): void {
-    if (this.failure) return
+    if (this.failure || error instanceof ClosedError) return
     this.failure = error
     if (this.#life) {
       this.#life.over ??= error

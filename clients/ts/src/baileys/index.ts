@@ -7,6 +7,7 @@ import type { AuthenticationCreds, SignalDataSet, SignalDataTypeMap, SignalKeySt
 import { milliseconds, checkKnown, type Duration } from '../options.js'
 import { Pannier } from '../pannier.js'
 import type { AuthStateEvents } from './events.js'
+import type { Life } from './handle.js'
 import { KeyStore } from './keys.js'
 import { borrow } from './registry.js'
 import { settingsOf, type AuthStateOptions } from './settings.js'
@@ -38,19 +39,20 @@ export interface PannierAuthState extends AsyncDisposable {
   flush(): Promise<void>
   /**
    * Soft-deletes the session, all types, for 7 days; the lease stays. Every state handed out before rejects with FencedError from
-   * then on; the next `usePannierAuthState` gives a new, empty one. Idempotent.
+   * then on; the next `usePannierAuthState` gives a new, empty one. Idempotent. Of a state that is closed, or has lost its session,
+   * it rejects and clears nothing.
    */
   clear(): Promise<void>
   /**
    * For a closed connection: clears if `reason` says that the account was logged out (status 401), else does nothing. Takes
-   * `lastDisconnect.error`, or a status code. True if it cleared.
+   * `lastDisconnect.error`, or a status code. True if it cleared; rejects like `clear`: call it before `close`.
    */
   onLoggedOut(reason: unknown): Promise<boolean>
   /** Ids of all records of a type, also of unknown ones. */
   listIds(type: string): Promise<string[]>
   /** All records of a type, by id. */
   list<Type extends keyof SignalDataTypeMap>(type: Type): Promise<Record<string, SignalDataTypeMap[Type]>>
-  /** Listens; returns what stops it. No event needs to be listened to, but a bot should close its socket at `fatal`. */
+  /** Listens, until `close` or a call of what it returns. No event needs to be listened to, but a bot should close its socket at `fatal`. */
   on<Name extends keyof AuthStateEvents>(name: Name, listener: AuthStateEvents[Name]): () => void
   /** True between `suspend` and `resume`: do not send. */
   readonly suspended: boolean
@@ -76,23 +78,28 @@ export async function usePannierAuthState(pannier: Pannier, session: string, opt
     throw new TypeError('usePannierAuthState: session must be a text of 1..512 bytes')
   }
   const settings = settingsOf(options)
-  const { handle, giveBack } = await borrow(pannier, session, settings)
-  let life
+  const loan = await borrow(pannier, session, settings)
+  const { handle } = loan
+  let life: Life
   try {
     life = await handle.life()
   } catch (error) {
-    await giveBack(1000)
+    await loan.giveBack(1000)
     throw error
   }
   const { creds, saver } = life
-  const keys = new KeyStore(handle, life)
-  const clear = (): Promise<void> => handle.clear(life)
+  const listeners = handle.events.join()
+  const keys = new KeyStore(handle, life, listeners)
+  loan.onBack = () => {
+    keys.close()
+    handle.events.leave(listeners)
+  }
+  const clear = (): Promise<void> => keys.rejectedIfClosed('clear') ?? handle.clear(life)
   const close = async (how: { timeout?: Duration } = {}): Promise<void> => {
     checkKnown('close', how, ['timeout'])
-    const timeoutMs = milliseconds('close: timeout', how.timeout, 5000)
-    await within(timeoutMs, saver.flush())
-    keys.close()
-    await giveBack(timeoutMs)
+    const deadline = performance.now() + milliseconds('close: timeout', how.timeout, 5000)
+    await within(deadline - performance.now(), saver.flush())
+    await loan.giveBack(Math.max(0, deadline - performance.now()))
   }
   return {
     state: {
@@ -113,7 +120,7 @@ export async function usePannierAuthState(pannier: Pannier, session: string, opt
     },
     listIds: type => keys.listIds(type),
     list: type => keys.list(type) as Promise<Record<string, SignalDataTypeMap[typeof type]>>,
-    on: (name, listener) => handle.events.on(name, listener),
+    on: (name, listener) => listeners.on(name, listener),
     get suspended() {
       return handle.stream.suspended
     },

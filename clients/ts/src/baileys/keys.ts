@@ -6,6 +6,7 @@
 import { closed, type PannierError } from '../errors.js'
 import type { RecordName } from '../stream/commit-codec.js'
 import { CREDS } from './creds.js'
+import type { Listeners } from './events.js'
 import type { Handle, Life } from './handle.js'
 import { decode, define, encode, type Encoded } from './json.js'
 import { Prepared } from './prepared.js'
@@ -33,6 +34,7 @@ export class KeyStore {
   constructor(
     private readonly handle: Handle,
     private readonly life: Life,
+    private readonly listeners: Listeners,
   ) {}
 
   /** The values of the ids that exist, each a fresh object. Known ones take no call. */
@@ -120,11 +122,12 @@ export class KeyStore {
 
   /** A rejection, handled, if calls are not possible any more. */
   rejected(call: string): Promise<never> | undefined {
-    const why = this.#tooLate(call)
-    if (why === undefined) return undefined
-    const rejection = Promise.reject<never>(why)
-    rejection.catch(() => {})
-    return rejection
+    return rejection(this.#tooLate(call))
+  }
+
+  /** The same, if this state was given back. */
+  rejectedIfClosed(call: string): Promise<never> | undefined {
+    return this.#closed && rejection(this.#tooLate(call))
   }
 
   #check(call: string): void {
@@ -133,11 +136,10 @@ export class KeyStore {
   }
 
   #tooLate(call: string): PannierError | undefined {
-    const why = this.life.over ?? this.#closed
+    const why = this.#closed ?? this.life.over
     if (why === undefined) return undefined
-    const { events } = this.handle
-    events.log('warn', `${call} came too late`, { reason: why.reason })
-    events.emit('late', { call, stored: false })
+    this.handle.events.log('warn', `${call} came too late`, { reason: why.reason })
+    this.listeners.emit('late', { call, stored: false })
     return why
   }
 
@@ -153,7 +155,7 @@ export class KeyStore {
 
   #addedLate(records: number): void {
     this.#warn('values were added to a set under way; they are stored too', { records })
-    this.handle.events.emit('late', { call: 'set', stored: true })
+    this.listeners.emit('late', { call: 'set', stored: true })
   }
 
   #warn(message: string, fields: { type?: string; [name: string]: unknown }): void {
@@ -163,6 +165,13 @@ export class KeyStore {
     this.#warned.set(what, now)
     this.handle.events.log('warn', message, fields)
   }
+}
+
+function rejection(why: PannierError | undefined): Promise<never> | undefined {
+  if (why === undefined) return undefined
+  const rejected = Promise.reject<never>(why)
+  rejected.catch(() => {})
+  return rejected
 }
 
 /** @throws TypeError when creds are among them */

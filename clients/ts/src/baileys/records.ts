@@ -30,6 +30,9 @@ interface Wanted {
   reject: (error: PannierError) => void
 }
 
+/** A commit whose answer is due: settles with it, and never rejects. */
+type Write = Promise<void>
+
 /** A Get on its way. `stale`: what was written since it was asked; it must not be cached. */
 interface Fetch {
   stale: Set<string>
@@ -39,8 +42,9 @@ interface Fetch {
 export class Records {
   /** Told of each commit that is in. */
   onCommitted: ((batch: Batch, answer: CommittedAnswer, ms: number) => void) | undefined
-  readonly #pending = new Map<string, Map<string, Promise<void>>>()
-  #commits = 0
+  readonly #writes = new Set<Write>()
+  /** The same by type and id: several at once, of which any may be answered first, as one that is refused is. */
+  readonly #pending = new Map<string, Map<string, Set<Write>>>()
   readonly #fetches = new Set<Fetch>()
   #wanted: Wanted[] = []
 
@@ -59,13 +63,13 @@ export class Records {
     const found = new Map<string, Encoded | undefined>()
     let left = [...new Set(ids)]
     while (left.length > 0) {
-      const waits: Promise<void>[] = []
+      const waits: Write[] = []
       const later: string[] = []
       const ask: string[] = []
       for (const id of left) {
-        const write = this.#pending.get(type)?.get(id)
-        if (write) {
-          waits.push(write)
+        const writes = this.#pending.get(type)?.get(id)
+        if (writes) {
+          waits.push(...writes)
           later.push(id)
           continue
         }
@@ -93,7 +97,6 @@ export class Records {
     const body: CommitBody = { puts, deletes: batch.deletes, attributes: batch.attributes }
     for (const fetch of this.#fetches) for (const { type, id } of names) fetch.stale.add(`${type}\0${id}`)
     const started = performance.now()
-    this.#commits++
     const done: Promise<void> = this.stream
       .commit(body, COMMIT_MS, answer => {
         for (const { type, id, value } of batch.puts) this.cache.set(type, id, value)
@@ -101,35 +104,39 @@ export class Records {
         this.onCommitted?.(batch, answer, performance.now() - started)
       })
       .then(
-        () => this.#settled(names, pending),
+        () => this.#settled(names, write),
         (error: PannierError) => {
           // It may be there or not: nothing that was known is safe any more.
           if (error.outcomeUnknown) this.cache.drop()
-          this.#settled(names, pending)
+          this.#settled(names, write)
           throw error
         },
       )
-    const pending: Promise<void> = done.catch(() => {})
+    const write: Write = done.catch(() => {})
+    this.#writes.add(write)
     for (const { type, id } of names) {
       let ids = this.#pending.get(type)
-      if (ids === undefined) this.#pending.set(type, (ids = new Map<string, Promise<void>>()))
-      ids.set(id, pending)
+      if (ids === undefined) this.#pending.set(type, (ids = new Map<string, Set<Write>>()))
+      const writes = ids.get(id)
+      if (writes) writes.add(write)
+      else ids.set(id, new Set([write]))
     }
     return done
   }
 
-  /** Waits until no write is pending. */
+  /** Waits for the writes that are pending now. */
   async idle(): Promise<void> {
-    while (this.#commits > 0) {
-      await Promise.all([...this.#pending.values()].flatMap(ids => [...ids.values()]))
-    }
+    await Promise.all(this.#writes)
   }
 
-  #settled(names: readonly RecordName[], pending: Promise<void>): void {
-    this.#commits--
+  #settled(names: readonly RecordName[], write: Write): void {
+    this.#writes.delete(write)
     for (const { type, id } of names) {
       const ids = this.#pending.get(type)
-      if (ids?.get(id) !== pending) continue
+      const writes = ids?.get(id)
+      if (!ids || !writes) continue
+      writes.delete(write)
+      if (writes.size > 0) continue
       ids.delete(id)
       if (ids.size === 0) this.#pending.delete(type)
     }

@@ -5,7 +5,7 @@ import { deadlineExceeded, fromStatus, makeError, type PannierError } from '../e
 import type { AttachRequest, Page } from '../gen/pannier/v1/session.js'
 import { backoff } from '../options.js'
 import type { Answer, StoredFragment, StoredRecord } from './answer-codec.js'
-import { Gathered, READ_TRY_MS, TRY_AGAIN, GRACE_MS, tryTime } from './requests.js'
+import { Gathered, GRACE_MS, READ_TRY_MS, REQUEST_AGAIN, tryTime } from './requests.js'
 
 /** What a read gives. */
 export interface ReadResult {
@@ -147,7 +147,7 @@ export class ReadQueue {
     read.seq = 0
     const wait = error.retryAfterMs ?? backoff(read.attempt)
     const now = performance.now()
-    if (!TRY_AGAIN.has(error.reason) || now + wait >= read.deadline) {
+    if (!REQUEST_AGAIN.has(error.reason) || now + wait >= read.deadline) {
       this.#all.delete(read)
       read.reject(error)
       return

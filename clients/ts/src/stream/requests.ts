@@ -8,9 +8,20 @@ import type { Queued } from './commit-queue.js'
 /** Failures of one try after which the same request is sent again. */
 export const TRY_AGAIN: ReadonlySet<string> = new Set([
   'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'STORE_CHANGED', 'DEADLINE_EXCEEDED', 'BUSY', 'TOO_MANY_IN_FLIGHT', 'SIDECAR_UNREACHABLE',
+  'VALKEY_REFUSES_WRITES',
 ])
+/** The same, of reads and writes of an open session: also what the sidecar itself did not expect. */
+export const REQUEST_AGAIN: ReadonlySet<string> = new Set([...TRY_AGAIN, 'INTERNAL'])
 /** The same, when attaching again. */
 export const ATTACH_AGAIN: ReadonlySet<string> = new Set([...TRY_AGAIN, 'VALKEY_OUT_OF_MEMORY', 'INTERNAL'])
+
+/** Commits on their way at once. */
+export const IN_FLIGHT = 64
+/** What may wait for its turn. */
+export const WAITING_BYTES = 128 * 1024 * 1024
+export const WAITING = 10_000
+/** Bytes of one commit. */
+export const COMMIT_LIMIT = 32 * 1024 * 1024
 
 /** How much longer than the sidecar's own deadline an answer may take. */
 export const GRACE_MS = 1500
@@ -18,6 +29,8 @@ export const GRACE_MS = 1500
 export const READ_TRY_MS = 5_000
 /** One try of a commit. */
 export const COMMIT_TRY_MS = 10_000
+/** One try of attaching again. */
+export const REATTACH_MS = 10_000
 
 /** How long a try may take, of a request that ends at `deadline`. */
 export function tryTime(deadline: number, most: number, now: number): number {
@@ -102,6 +115,16 @@ export function draining(): PannierError {
 /** The store is behind what it acknowledged. */
 export function staleWriter(): PannierError {
   return makeError({ code: 'FAILED_PRECONDITION', reason: 'STALE_STATE', message: 'the sidecar is behind what it acknowledged' })
+}
+
+/** It cannot be sent in one piece. */
+export function commitTooLarge(size: number): PannierError {
+  return makeError({ code: 'INVALID_ARGUMENT', reason: 'TOO_LARGE', message: `a commit may have ${COMMIT_LIMIT} bytes; this one has ${size}` })
+}
+
+/** More than one waits for. */
+export function tooManyWaiting(): PannierError {
+  return makeError({ code: 'RESOURCE_EXHAUSTED', reason: 'TOO_MANY_IN_FLIGHT', message: 'too many commits of this session are waiting' })
 }
 
 /** The same error, of a commit that may have been applied. */

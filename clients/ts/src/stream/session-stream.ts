@@ -15,18 +15,12 @@ import { fromDuration, openAttach, type OpenRequest, type OpenResult } from './h
 import { LeaseWatch } from './lease-watch.js'
 import { ReadQueue, type ReadResult } from './read-queue.js'
 import {
-  ATTACH_AGAIN, COMMIT_TRY_MS, draining, GRACE_MS, READ_TRY_MS, staleWriter, TRY_AGAIN, tryTime, unclear,
+  ATTACH_AGAIN, COMMIT_LIMIT, COMMIT_TRY_MS, commitTooLarge, draining, GRACE_MS, IN_FLIGHT, READ_TRY_MS, REATTACH_MS, REQUEST_AGAIN,
+  staleWriter, tooManyWaiting, TRY_AGAIN, tryTime, unclear, WAITING, WAITING_BYTES,
   type ClearedResult, type SessionListener, type WriteRequest,
 } from './requests.js'
 
-/** Commits on their way at once. */
-const IN_FLIGHT = 64
-/** What may wait for its turn. */
-const WAITING_BYTES = 128 * 1024 * 1024
-const WAITING = 10_000
-const COMMIT_LIMIT = 32 * 1024 * 1024
 const SWEEP_MS = 100
-const REATTACH_MS = 10_000
 /** After Draining, what is on its way is answered first, if it is quick. */
 const DRAIN_MS = 2_000
 
@@ -51,16 +45,25 @@ export class SessionStream {
   #failures = 0
   #outOfOrderLast: number | undefined
   #sweeping = false
-  #closed: (() => void) | undefined
+  /** Close is on its way, and who waits for its answer. */
+  #closing: { seq: number; answered: () => void } | undefined
   readonly #lease: LeaseWatch
 
   constructor(
-    private readonly connection: Connection,
+    private over: Connection,
     private readonly request: OpenRequest,
     private readonly listener: SessionListener,
   ) {
     this.#lease = new LeaseWatch(request.leaseTtlMs, () => listener.onSuspend(), () => listener.onResume())
     this.#reads = new ReadQueue((error, attempt) => listener.onRetry(error, attempt), () => this.#pump())
+  }
+
+  get connection(): Connection { return this.over }
+
+  /** Goes on over another connection to the same sidecar, under the same lease. */
+  move(connection: Connection): void {
+    this.over = connection
+    this.#break(draining())
   }
 
   /** Whether the lease may no longer be counted on. */
@@ -102,9 +105,7 @@ export class SessionStream {
    */
   commit(body: CommitBody, timeoutMs: number, applied?: (answer: CommittedAnswer) => void): Promise<CommittedAnswer> {
     const size = bodySize(body)
-    if (size > COMMIT_LIMIT) {
-      return Promise.reject(makeError({ code: 'INVALID_ARGUMENT', reason: 'TOO_LARGE', message: `a commit may have ${COMMIT_LIMIT} bytes; this one has ${size}` }))
-    }
+    if (size > COMMIT_LIMIT) return Promise.reject(commitTooLarge(size))
     return new Promise((resolve, reject) => this.#write({ body, size, resolve: applied ? answer => { applied(answer); resolve(answer) } : resolve, cleared: undefined, reject }, timeoutMs))
   }
 
@@ -121,8 +122,9 @@ export class SessionStream {
     const attach = this.#attach
     if (attach && this.#state === 'attached') {
       await new Promise<void>(resolve => {
-        this.#closed = resolve
-        attach.request(attach.nextSeq(), READ_TRY_MS, { $case: 'close', value: {} })
+        const seq = attach.nextSeq()
+        this.#closing = { seq, answered: resolve }
+        attach.request(seq, READ_TRY_MS, { $case: 'close', value: {} })
         setTimeout(resolve, Math.max(100, deadline - performance.now())).unref()
       })
     }
@@ -131,7 +133,7 @@ export class SessionStream {
 
   /** Ends at once, silently; the lease stays with its owner until it runs out. */
   abort(): void {
-    if (!this.#isEnded()) this.#end(closed('the session'))
+    this.#end(closed('the session'))
   }
 
   #isEnded(): boolean { return this.#state === 'ended' }
@@ -146,13 +148,10 @@ export class SessionStream {
 
   #write(write: Pick<WriteRequest, 'body' | 'size' | 'resolve' | 'cleared' | 'reject'>, timeoutMs: number): void {
     if (this.#ending) return write.reject(this.#ending)
-    if (this.#queue.items.length >= WAITING || this.#waitingBytes + write.size > WAITING_BYTES + COMMIT_LIMIT) {
-      return write.reject(makeError({ code: 'RESOURCE_EXHAUSTED', reason: 'TOO_MANY_IN_FLIGHT', message: 'too many commits of this session are waiting' }))
-    }
-    const { body, size, resolve, cleared, reject } = write
-    this.#waitingBytes += size
+    if (this.#queue.items.length >= WAITING || this.#waitingBytes + write.size > WAITING_BYTES + COMMIT_LIMIT) return write.reject(tooManyWaiting())
+    this.#waitingBytes += write.size
     this.#queue.add({
-      body, size, resolve, cleared, reject, seq: 0, deadline: performance.now() + timeoutMs, answerBy: 0, timeoutMs,
+      ...write, seq: 0, deadline: performance.now() + timeoutMs, answerBy: 0, timeoutMs,
       last: undefined, opSeq: 0, sent: false, uncertain: false, abandoned: false,
     })
     this.#pump()
@@ -204,7 +203,8 @@ export class SessionStream {
     if (answer.seq === 0) return this.#onPush(answer)
     const item = this.#sent.get(answer.seq)
     if (item) this.#onWriteAnswer(item, answer)
-    else if (!this.#reads.answer(answer) && answer.case === 'other' && answer.value?.$case === 'closed') this.#closed?.()
+    // Closed, or refused: somebody else has the session.
+    else if (!this.#reads.answer(answer) && answer.seq === this.#closing?.seq) this.#closing.answered()
     this.#pump()
   }
 
@@ -245,9 +245,11 @@ export class SessionStream {
       item.reject(error)
       return this.#lose(error)
     }
-    if (error.outcomeUnknown || TRY_AGAIN.has(error.reason)) {
+    // Of what the sidecar did not expect, nobody knows how far it came.
+    const unknown = error.outcomeUnknown || error.reason === 'INTERNAL'
+    if (unknown || REQUEST_AGAIN.has(error.reason)) {
       item.last = error
-      if (error.outcomeUnknown) this.#queue.unknown(item)
+      if (unknown) this.#queue.unknown(item)
       else this.#queue.again(item)
       const wait = error.retryAfterMs ?? backoff(this.#failures)
       this.#writesNotBefore = performance.now() + wait
@@ -284,7 +286,7 @@ export class SessionStream {
 
   async #open(request: OpenRequest, timeoutMs: number): Promise<OpenResult> {
     let opened: OpenResult | undefined
-    await openAttach(this.connection, request, timeoutMs, (attach, result) => {
+    await openAttach(this.over, request, timeoutMs, (attach, result) => {
       if (this.#isEnded()) attach.drop()
       else this.#attached(attach, result)
       opened = result
@@ -314,10 +316,7 @@ export class SessionStream {
   }
 
   #onEnd(error: PannierError | undefined): void {
-    if (this.#closed) {
-      this.#closed()
-      return
-    }
+    if (this.#closing) return this.#closing.answered()
     if (error && !ATTACH_AGAIN.has(error.reason)) return this.#lose(error)
     this.#break(error ?? draining())
   }
@@ -359,8 +358,10 @@ export class SessionStream {
   }
 
   #end(error: PannierError): void {
+    if (this.#isEnded()) return
     this.#state = 'ended'
     this.#ending = error
+    this.#closing?.answered()
     this.#attach?.drop()
     this.#attach = undefined
     this.#lease.stop()

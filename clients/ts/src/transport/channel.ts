@@ -53,6 +53,11 @@ export class Channel {
     private readonly window = WINDOW,
   ) {}
 
+  /** How many are open on its present connection. */
+  get streams(): number {
+    return this.#session && !this.#session.closed ? this.#streams : 0
+  }
+
   /** Opens a stream; if it cannot be, that is its end. */
   open(path: string, headers: Readonly<Record<string, string>>, listener: RawListener): RawStream {
     if (this.#over) {

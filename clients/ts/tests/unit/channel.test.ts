@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
+import { Connection, STREAMS_A_CONNECTION } from '../../src/connection.js'
 import type { PannierError } from '../../src/errors.js'
 import { Channel, type RawStream } from '../../src/transport/channel.js'
 import type { TlsOptions } from '../../src/transport/dial.js'
@@ -139,6 +140,40 @@ test('a cancelled stream is silent, and a closed channel opens none', async () =
   over.close()
   expect(await talk(over).end).toMatchObject({ reason: 'CLOSED' })
   expect(one.ends).toBe(0)
+})
+
+test('closed while it connects: silence, in whatever turn of the event loop', async () => {
+  const { target } = await serve(echo(99, {}))
+  const uncaught: unknown[] = []
+  const listener = (error: unknown): void => void uncaught.push(error)
+  process.on('uncaughtException', listener)
+  cleanup.push(() => process.off('uncaughtException', listener))
+  for (let turns = 0; turns < 40; turns++) {
+    const over = channel(target)
+    const one = talk(over)
+    for (let turn = 0; turn < turns % 10; turn++) await new Promise(setImmediate)
+    over.close()
+    expect(await one.end).toBeInstanceOf(Error)
+    expect(one.ends).toBe(1)
+  }
+  await new Promise(resolve => setTimeout(resolve, 100))
+  expect(uncaught).toEqual([])
+})
+
+test('more streams than one connection takes go over another; when they have ended, over the first again', async () => {
+  const { target, sessions } = await serve(echo(1, { 'grpc-status': '0' }))
+  const over = new Connection({ target, token: undefined, tls: undefined })
+  cleanup.push(() => over.close())
+  const listener = { onMessage() {}, onEnd() {} }
+  const streams = Array.from({ length: STREAMS_A_CONNECTION }, () => over.stream('/service/Method', listener))
+  await expect.poll(() => sessions.length).toBe(1)
+  const more = Array.from({ length: 3 }, () => over.stream('/service/Method', listener))
+  await expect.poll(() => sessions.length).toBe(2)
+  for (const stream of [...streams.splice(0, 10), ...more]) stream.cancel()
+  await new Promise(resolve => setTimeout(resolve, 100))
+  const answered = new Promise(resolve => over.stream('/service/Method', { onMessage() {}, onEnd: resolve }).write(Buffer.from('x')))
+  expect(await answered).toBeUndefined()
+  expect(sessions).toHaveLength(2)
 })
 
 test('garbage ends the stream', async () => {
