@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { forget, placeOf } from './acknowledged.js'
-import { worthAnotherTry, type Connection } from './connection.js'
-import { CorruptRecordError, KeyMismatchError, makeError, type PannierError } from './errors.js'
+import type { Connection } from './connection.js'
+import { CorruptRecordError, KeyMismatchError, makeError } from './errors.js'
 import {
   DeleteSessionRequest_Mode,
   SessionServiceService as Service,
@@ -16,7 +16,7 @@ import {
   type DeleteSessionRequest,
   type GetSessionResponse,
 } from './gen/pannier/v1/session.js'
-import { backoff, checkKnown, sleep } from './options.js'
+import { checkKnown } from './options.js'
 
 /** A record. */
 export interface SessionRecord {
