@@ -1,5 +1,6 @@
 // What the READMEs show is what people copy: it has to compile, and to live through what a bot lives through.
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { proto } from 'baileys'
 import type { Pannier } from 'pannier'
 import { usePannierAuthState } from 'pannier/baileys'
 import { type FakeWhatsApp, type Peer, startFakeWhatsApp } from '../src/fake-whatsapp.js'
@@ -41,6 +42,14 @@ async function pong(logins: number): Promise<void> {
 
 test('the short sample of the main README compiles', async () => {
   await compiled(await firstSample('README.md'))
+})
+
+test('linked from its folder, as npm installs it, the client makes keys of the class that this program has', async () => {
+  const auth = await usePannierAuthState(pannier, 'keys', { logger })
+  const { AppStateSyncKeyData } = proto.Message
+  await auth.state.keys.set({ 'app-state-sync-key': { a: AppStateSyncKeyData.create({ keyData: Buffer.from('key'), timestamp: 1 }) } })
+  expect((await auth.state.keys.get('app-state-sync-key', ['a'])).a).toBeInstanceOf(AppStateSyncKeyData)
+  await auth.close()
 })
 
 test('the bot of the README pairs, and lives through lost connections, kills, a take-over and a log-out', { timeout: 180_000 }, async () => {
