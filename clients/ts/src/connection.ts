@@ -124,7 +124,6 @@ export class Connection {
     const deadline = Date.now() + timeoutMs
     let last: PannierError | undefined
     for (let attempt = 0; ; attempt++) {
-      if (this.#status === 'closed') throw closed('the connection')
       try {
         return await this.once(method, request, deadline - Date.now())
       } catch (error) {
@@ -146,6 +145,7 @@ export class Connection {
     request: Request,
     timeoutMs: number,
   ): Promise<Response> {
+    if (this.#status === 'closed') return Promise.reject(closed('the connection'))
     const deadline = Date.now() + timeoutMs
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response?: Response): void => {

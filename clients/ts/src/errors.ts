@@ -37,7 +37,7 @@ const RETRYABLE = new Set([
 const HINTS: Readonly<Record<string, string>> = {
   FENCED: 'Another owner took this session, or it was deleted. Close this socket; open the session again only if this process is to own it.',
   SESSION_HELD: "Another process holds this session. Stop it, wait for `until`, or open with onHeld: 'takeOver'.",
-  STALE_STATE: 'The stored session is older than what was acknowledged: an old copy of the database was put back. Do not connect with it; restore the newest copy.',
+  STALE_STATE: 'The stored session is older than what was acknowledged: an old copy of the database was put back. Do not connect with it; restore the newest copy. If another process shredded it on purpose: restart this one, or call sessions.delete here.',
   CORRUPT_RECORD: 'A stored record cannot be opened. Do not start over: restore it from a backup, or restore an archive of the session.',
   CORRUPT_BLOB: 'This generation cannot be opened: look at `blobs.generations()` and roll back to one before it.',
   GENERATION_GONE: 'It was deleted, rolled back or replaced meanwhile: look at `blobs.generations()`.',

@@ -57,6 +57,8 @@ export interface FakeWhatsApp extends AsyncDisposable {
   addGroup(peers: Peer[], options?: { subject?: string; addressingMode?: 'lid' | 'pn'; phoneNumber?: string }): Group
   /** Cuts every connection without a word. */
   dropConnections(): void
+  /** What the bot's owner does with the phone to be rid of it: its next login is refused with 401. */
+  removeBots(): void
   close(): Promise<void>
 }
 
@@ -139,6 +141,14 @@ class Server implements FakeWhatsApp {
 
   dropConnections(): void {
     for (const link of this.#links) link.drop()
+  }
+
+  removeBots(): void {
+    for (const bot of [...this.#linked]) {
+      bot.account.devices.delete(bot.id)
+      this.#linked.delete(bot)
+      bot.link?.drop()
+    }
   }
 
   async close(): Promise<void> {

@@ -13,11 +13,12 @@ export interface AuthStateOptions {
   waitTimeout?: Duration
   /** Who holds the lease; 1..512 bytes. Default: a UUID of this process. The same owner gets its session at once. */
   owner?: string
-  /** How long the lease outlives a broken connection; 3 s … 10 minutes. Default 30 s. */
+  /** How long the lease outlives a broken connection, be it one that says nothing for 50 s; 3 s … 10 minutes. Default 30 s. */
   leaseTtl?: Duration
   /**
-   * A revision that was acknowledged earlier, of which you kept a note: a stored session behind it is StaleStateError. What was
-   * acknowledged in this process is known anyway.
+   * A revision that was acknowledged earlier, of which you kept a note (`revision`, or the event `commit`): a stored session behind
+   * it is StaleStateError. What was acknowledged in this process is known anyway, of the 10 000 sessions opened last; a new process
+   * knows nothing.
    */
   minRevision?: number
   /** How long the sidecar may be away while opening. Default 30 s. */
@@ -31,7 +32,10 @@ export interface AuthStateOptions {
   preload?: readonly string[]
   /** Default: warnings and errors go to the console. */
   logger?: Logger
-  /** Baileys itself, as `import * as baileys from 'baileys'` gives it. Default: the installed one. */
+  /**
+   * Baileys itself, as `import * as baileys from 'baileys'` gives it. Default: the copy beside this package; where this package is a
+   * link, the copy of the program that runs, then that of the working directory.
+   */
   baileys?: BaileysLibrary
 }
 

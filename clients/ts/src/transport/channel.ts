@@ -120,7 +120,11 @@ export class Channel {
   close(): void {
     this.#over = true
     clearInterval(this.#pinging)
-    for (const session of this.#sessions) session.destroy()
+    // Not at once: an answer may be what led here, and Node's HTTP/2 (nodejs/node#38964) goes on to read the streams that its
+    // caller has destroyed meanwhile, from memory that is freed.
+    setImmediate(() => {
+      for (const session of this.#sessions) session.destroy()
+    })
   }
 
   #usable(): http2.ClientHttp2Session {

@@ -176,6 +176,24 @@ test('more streams than one connection takes go over another; when they have end
   expect(sessions).toHaveLength(2)
 })
 
+// nodejs/node#38964: the process dies of it, or goes on with a broken heap.
+test('closing in the moment of an answer, with many streams open, breaks nothing', async () => {
+  for (let round = 0; round < 4; round++) {
+    const { target, sessions } = await serve(echo(1, { 'grpc-status': '0' }))
+    const over = channel(target)
+    const listener = { onMessage() {}, onEnd() {} }
+    const many = Array.from({ length: 1000 }, () => over.open('/service/Method', {}, listener))
+    while (sessions.length < 1) await new Promise(resolve => setTimeout(resolve, 20))
+    for (const stream of many.splice(0, 10)) stream.cancel()
+    await new Promise(resolve => setTimeout(resolve, 100))
+    await new Promise(resolve => over.open('/service/Method', {}, { onMessage() {}, onEnd: resolve }).write(Buffer.from('x')))
+    for (const session of sessions) session.destroy()
+    over.close()
+    await new Promise(resolve => setTimeout(resolve, 50))
+    expect(over.streams).toBe(0)
+  }
+})
+
 test('garbage ends the stream', async () => {
   const { target } = await serve(stream => {
     stream.on('error', () => {})
