@@ -5,7 +5,15 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message as _;
 
 /// Messages that carry secrets: their `Debug` is written by hand and shows sizes only.
-const SECRET: &[&str] = &[".pannier.v1.Record", ".pannier.v1.Fragment", ".pannier.v1.BlobChunk"];
+const SECRET: &[&str] = &[
+    ".pannier.v1.Record",
+    ".pannier.v1.Fragment",
+    ".pannier.v1.BlobChunk",
+    ".pannier.v1.ClaimResponse",
+    ".pannier.v1.CompleteClaimRequest",
+    ".pannier.v1.ConversationState",
+    ".pannier.v1.AdvanceRequest",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from("proto");
