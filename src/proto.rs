@@ -32,7 +32,13 @@ impl fmt::Debug for v1::BlobChunk {
 
 impl fmt::Debug for v1::ClaimResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClaimResponse(outcome {}, fence {}, {} bytes)", self.outcome, self.fence, self.result.len())
+        write!(
+            f,
+            "ClaimResponse(outcome {}, fence {}, {} bytes)",
+            self.outcome,
+            self.fence,
+            self.result.len()
+        )
     }
 }
 

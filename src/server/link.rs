@@ -9,8 +9,9 @@ use super::Failure;
 use crate::{
     blob,
     config::{Config, Valkey},
+    conversation,
     crypto::{Reload, SharedKeyring},
-    owner,
+    dedup, owner,
     proto::v1::Durability,
     session,
     valkey::{
@@ -20,11 +21,13 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND];
+const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND];
 
 /// Every script there is.
-static SCRIPTS: LazyLock<Vec<&'static Script>> =
-    LazyLock::new(|| [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat());
+static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
+    let all = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS, dedup::SCRIPTS, conversation::SCRIPTS];
+    all.concat()
+});
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {

@@ -13,7 +13,9 @@
 
 pub mod attach;
 pub mod blob;
+pub mod leak;
 pub mod link;
+pub mod small;
 pub mod unary;
 pub mod valkey;
 
