@@ -9,6 +9,7 @@
 
 pub mod admin;
 pub mod blob;
+pub mod cap;
 pub mod cli;
 pub mod config;
 pub mod conversation;

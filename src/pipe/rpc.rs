@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::stream;
 use crate::{
-    conversation, dedup,
+    cap, conversation, dedup,
     proto::v1::{
         self,
         pipe_service_server::{PipeService, PipeServiceServer},
@@ -30,6 +30,7 @@ const ANSWERS: usize = 256;
 pub struct Handlers {
     pub dedup: dedup::Handler,
     pub conversation: conversation::Handler,
+    pub cap: cap::Handler,
 }
 
 /// All pipes of one sidecar.
@@ -41,8 +42,8 @@ pub struct Pipes {
 
 impl Pipes {
     /// With these handlers.
-    pub fn new(dedup: dedup::Handler, conversation: conversation::Handler) -> Arc<Self> {
-        let handlers = Handlers { dedup, conversation };
+    pub fn new(dedup: dedup::Handler, conversation: conversation::Handler, cap: cap::Handler) -> Arc<Self> {
+        let handlers = Handlers { dedup, conversation, cap };
         Arc::new(Self { handlers, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
     }
 

@@ -92,7 +92,7 @@ async fn answer(handlers: &Handlers, request: v1::PipeRequest) -> v1::PipeRespon
 }
 
 async fn call(handlers: &Handlers, call: Option<Call>, deadline: Instant) -> Result<Answer> {
-    let (dedup, conversation) = (&handlers.dedup, &handlers.conversation);
+    let (dedup, conversation, cap) = (&handlers.dedup, &handlers.conversation, &handlers.cap);
     // Boxed where the future is large and not the commonest: each call in flight takes the room of the largest.
     Ok(match call.ok_or_else(|| Error::bad_field("call", "is missing"))? {
         Call::Claim(request) => Answer::Claim(dedup.claim(request, deadline).await?),
@@ -118,6 +118,12 @@ async fn call(handlers: &Handlers, call: Option<Call>, deadline: Instant) -> Res
         Call::ResetConversation(request) => {
             Answer::ResetConversation(Box::pin(conversation.reset_conversation(request, deadline)).await?)
         }
-        _ => return Err(Error::bad_field("call", "is not known yet")),
+        Call::Consume(request) => Answer::Consume(Box::pin(cap.consume(request, deadline)).await?),
+        Call::Confirm(request) => Answer::Confirm(Box::pin(cap.confirm(request, deadline)).await?),
+        Call::Refund(request) => Answer::Refund(Box::pin(cap.refund(request, deadline)).await?),
+        Call::Peek(request) => Answer::Peek(Box::pin(cap.peek(request, deadline)).await?),
+        Call::NoteInbound(request) => {
+            Answer::NoteInbound(Box::pin(cap.note_inbound(request, deadline)).await?)
+        }
     })
 }

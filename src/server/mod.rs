@@ -30,6 +30,7 @@ use self::{
 use crate::{
     admin::{self, About},
     blob::{self, Blobs},
+    cap,
     config::{Config, ConfigError},
     conversation, dedup,
     owner::namespace::Namespaces,
@@ -37,8 +38,8 @@ use crate::{
     proto::{
         FILE_DESCRIPTOR_SET,
         v1::{
-            admin_service_server, blob_service_server, conversation_service_server, dedup_service_server,
-            pipe_service_server, session_service_server,
+            admin_service_server, blob_service_server, cap_service_server, conversation_service_server,
+            dedup_service_server, pipe_service_server, session_service_server,
         },
     },
     session::{self, Sessions},
@@ -54,6 +55,7 @@ const SERVICES: &[&str] = &[
     blob_service_server::SERVICE_NAME,
     dedup_service_server::SERVICE_NAME,
     conversation_service_server::SERVICE_NAME,
+    cap_service_server::SERVICE_NAME,
     pipe_service_server::SERVICE_NAME,
     admin_service_server::SERVICE_NAME,
 ];
@@ -105,8 +107,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let namespaces = Arc::new(Namespaces::new(link.clone(), Arc::new(keyring.clone())));
     let funnel = Funnel::new(link.clone());
     let dedup = dedup::Handler::new(Arc::clone(&namespaces), funnel.clone());
-    let conversation = conversation::Handler::new(namespaces, funnel);
-    let pipes = Pipes::new(dedup.clone(), conversation.clone());
+    let conversation = conversation::Handler::new(Arc::clone(&namespaces), funnel.clone());
+    let cap = cap::Handler::new(namespaces, funnel);
+    tokio::spawn(cap.clone().configure(config.cap_policies.clone()));
+    let pipes = Pipes::new(dedup.clone(), conversation.clone(), cap.clone());
 
     let readiness = Readiness::default();
     let about = About {
@@ -122,6 +126,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         .add_service(blob::service(Arc::clone(&blobs)))
         .add_service(dedup::service(dedup))
         .add_service(conversation::service(conversation))
+        .add_service(cap::service(cap))
         .add_service(pipe::service(Arc::clone(&pipes)));
     if config.reflection {
         routes = with_reflection(routes)?;
