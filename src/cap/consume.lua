@@ -37,7 +37,7 @@ end
 
 local reply, parts = {}, {}
 for k, p in ipairs(list) do
-  local fresh = p.algorithm == 'U' and (p.fresh and 1 or 0) or n
+  local fresh = p.algorithm == 'U' and 0 or n
   count[p.algorithm](p, n, lapses)
   local took = p.algorithm ~= 'U' or not p.open
   if lapses and took then
@@ -53,8 +53,13 @@ for k, p in ipairs(list) do
   local used, reset = p.used + fresh, p.reset
   if p.algorithm == 'G' then
     used, reset = math.ceil((p.whole - now_us) / p.window), p.until_
-  elseif reset == 0 and fresh > 0 then
-    reset = lapses and math.min(till, p.until_) or p.until_
+  elseif p.algorithm == 'R' then
+    local ends = lapses and math.min(till, p.until_) or p.until_
+    reset = reset > 0 and math.min(reset, ends) or ends
+  elseif p.algorithm == 'U' and took then
+    -- Whose last send was the oldest may have changed with this one.
+    judge.U(p, n)
+    used, reset = p.used, p.reset
   end
   local limit = (p.algorithm == 'U' and p.flags % 4 >= 2) and 0 or p.limit
   told(reply, limit, used, reset)

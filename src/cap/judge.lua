@@ -162,8 +162,8 @@ function judge.U(p, n)
   table.sort(p.frees)
   p.used = p.used + #p.frees
   p.reset = p.used > 0 and left(p, 1) or 0
-  p.never, p.wait, p.fresh = false, 0, not p.open and not known
-  if not p.fresh or p.flags % 4 >= 2 or p.used < p.limit then return end
+  p.never, p.wait = false, 0
+  if p.open or known or p.flags % 4 >= 2 or p.used < p.limit then return end
   p.wait = left(p, p.used - p.limit + 1) - now
 end
 

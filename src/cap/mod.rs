@@ -11,11 +11,12 @@ mod policies;
 mod policy;
 mod rpc;
 mod scripts;
+mod settle;
 mod store;
 mod window;
 
 pub use self::{
-    file::{Configured, read as read_policies},
+    file::{Configured, parse_preset, parse_scope, parse_span, read as read_policies},
     rpc::{Handler, service},
     scripts::ALL as SCRIPTS,
     window::TZDB,

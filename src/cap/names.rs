@@ -107,6 +107,11 @@ impl CapNames {
         self.key('i', &blinded(keyring, "cap-inbound", &self.tag, &text))
     }
 
+    /// A service window that nobody ever has: for calls that name no recipient.
+    pub fn no_inbound(&self) -> Vec<u8> {
+        self.key('i', b"")
+    }
+
     /// Stands for everything that makes one send the same as another.
     pub fn fingerprint(
         &self,

@@ -9,7 +9,8 @@ use super::{
     file::Configured,
     names::{CapNames, Subject},
     policy::{self, Policy, Stored},
-    store::{Asked, Consumed, Settled, Store, Usage},
+    settle::Settled,
+    store::{Asked, Consumed, Store, Usage},
 };
 use crate::{
     error::{Error, Reason, Result},

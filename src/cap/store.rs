@@ -27,12 +27,7 @@ use crate::{
 };
 
 /// Tries with policies, windows or counters that turn out to be out of date.
-const TRIES: usize = 8;
-/// How long a refund is remembered: longer than any call is sent again.
-const REFUND_MS: u64 = 3600 * 1000;
-/// Meta's customer service window.
-pub const SERVICE_WINDOW_MS: u64 = 24 * 3600 * 1000;
-
+pub const TRIES: usize = 8;
 /// The caps of one database.
 pub struct Store {
     pub policies: Policies,
@@ -72,14 +67,6 @@ pub struct Peeked {
     pub unit_ms: Option<u64>,
 }
 
-/// What became of a confirmation or a refund.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    Done,
-    Lapsed,
-    Unknown,
-}
-
 /// What stands for a request in Valkey.
 struct Prepared {
     stored: Vec<Arc<Stored>>,
@@ -107,7 +94,7 @@ impl Store {
         Self { policies, funnel, ahead_ms: AtomicI64::new(0) }
     }
 
-    fn namespaces(&self) -> &Namespaces {
+    pub(super) fn namespaces(&self) -> &Namespaces {
         &self.policies.namespaces
     }
 
@@ -232,57 +219,6 @@ impl Store {
         Err(busy())
     }
 
-    /// Makes a reservation final (`confirm`), or gives back what a send took.
-    pub async fn settle(
-        &self,
-        names: &CapNames,
-        send_id: &str,
-        request_id: &str,
-        confirm: bool,
-        deadline: Instant,
-    ) -> Result<Settled> {
-        let keyring = self.namespaces().keyring.current();
-        let send = names.send(&keyring, send_id);
-        let (key, mark) = (names.send_key(&send), names.mark(&keyring, request_id));
-        for _ in 0..TRIES {
-            let mut found =
-                self.call(&scripts::SEND, vec![key.clone()], vec![mark.clone()], deadline).await?;
-            // What was done before is the other script's to judge; of a send that is not remembered nothing is said.
-            let _before = if found.left() > 0 { found.bytes()? } else { None };
-            let mut keys = vec![key.clone()];
-            while found.left() > 0 {
-                let unique = found.word()? == "U";
-                let counter = found.bytes()?.ok_or_else(unexpected)?;
-                keys.extend(names.counter_keys(unique, &counter));
-            }
-            let what = if confirm { b"K" } else { b"F" };
-            let args = vec![mark.clone(), what.to_vec(), send[..8].to_vec(), decimal(REFUND_MS)];
-            let reply = self.call(&scripts::SETTLE, keys, args, deadline).await?;
-            match reply.status() {
-                "CONFIRMED" | "REFUNDED" => return Ok(Settled::Done),
-                "LAPSED" => return Ok(Settled::Lapsed),
-                "NONE" => return Ok(Settled::Unknown),
-                "MOVED" => {}
-                _ => return Err(unexpected()),
-            }
-        }
-        Err(busy())
-    }
-
-    /// Opens a recipient's service window; until when (ms).
-    pub async fn note_inbound(
-        &self,
-        names: &CapNames,
-        subject: Subject<'_>,
-        request_id: &str,
-        deadline: Instant,
-    ) -> Result<u64> {
-        let keyring = self.namespaces().keyring.current();
-        let args = vec![names.mark(&keyring, request_id), decimal(SERVICE_WINDOW_MS)];
-        let keys = vec![names.inbound(&keyring, subject)];
-        self.call(&scripts::INBOUND, keys, args, deadline).await?.number()
-    }
-
     async fn prepare(&self, names: &CapNames, asked: &Asked<'_>, deadline: Instant) -> Result<Prepared> {
         let keyring = self.namespaces().keyring.current();
         let now = self.now_ms();
@@ -306,7 +242,7 @@ impl Store {
         let (inbound, recipient) = if any_unique || !asked.subject.recipient.is_empty() {
             (names.inbound(&keyring, asked.subject), names.recipient(&keyring, asked.subject.recipient))
         } else {
-            (names.policies(), vec![0; 8])
+            (names.no_inbound(), vec![0; 8])
         };
         Ok(Prepared { stored, windows, keys, inbound, recipient })
     }
@@ -347,7 +283,7 @@ impl Store {
         self.ahead_ms.store(ahead, Ordering::Relaxed);
     }
 
-    async fn call(
+    pub(super) async fn call(
         &self,
         script: &'static Script,
         keys: Vec<Vec<u8>>,
@@ -402,10 +338,10 @@ fn no_policy(place: usize) -> Error {
     Error::new(Reason::PolicyNotFound, format!("policies[{place}]: there is no such policy: set it first"))
 }
 
-fn busy() -> Error {
+pub fn busy() -> Error {
     Error::new(Reason::Busy, "the policies keep changing: try again")
 }
 
-fn decimal(number: u64) -> Vec<u8> {
+pub fn decimal(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }

@@ -13,6 +13,7 @@
 
 pub mod attach;
 pub mod blob;
+pub mod caps;
 pub mod leak;
 pub mod link;
 pub mod small;

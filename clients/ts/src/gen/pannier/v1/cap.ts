@@ -140,7 +140,7 @@ export interface CapUsage {
   limit: bigint;
   /** gcra: what of the burst is used up, rounded up. */
   used: bigint;
-  /** What could be sent now; for `unique`: to how many new recipients. */
+  /** What could be sent now; for `unique`: to how many new recipients. 9007199254740991 (2^53 - 1) when unlimited. */
   remaining: bigint;
   /**
    * fixed: the window's end. rolling, unique: when the oldest counted send leaves the window. gcra: when the burst is whole again.
