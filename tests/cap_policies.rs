@@ -12,8 +12,8 @@ use pannier::proto::v1::{
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     caps::{
-        DAY, ask, confirm, daily, fixed, gcra, kind, make, peek, policy, refund, reserve, rolling, set,
-        start, to, unique, used,
+        DAY, ask, confirm, daily, fixed, gcra, kind, make, policy, refund, reserve, rolling, set, start, to,
+        unique, used,
     },
     leak::Watch,
     small::{answered, assert_names, at_ms, consume, memory, ms, rid, ttls},

@@ -18,6 +18,9 @@ for k, p in ipairs(s.parts) do
   if string.sub(KEYS[2 * k], -16) ~= p.counter then return {'MOVED'} end
 end
 
+-- Every key is looked at before the first write: while a slot moves, one that is absent refuses the call here, with nothing done.
+redis.call('EXISTS', unpack(KEYS))
+
 -- The longer of what a key has left and what it needs.
 local function stays(key, ends)
   return int(math.max(redis.call('PTTL', key), ends - now + COLLECT))

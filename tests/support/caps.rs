@@ -9,6 +9,9 @@ use super::{
     small::{ms, rid},
 };
 
+/// ms
+pub const DAY: u64 = 24 * 3600 * 1000;
+
 pub async fn start() -> (Valkey, Sidecar) {
     let valkey = Valkey::start(ValkeyOptions::default());
     let sidecar = Sidecar::start(Options::with(&valkey)).await;
