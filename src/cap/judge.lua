@@ -126,14 +126,17 @@ function unit.G(p, k)
   return int(math.max(0, math.ceil((ready - now_us) / 1000))), '0'
 end
 
--- The instant at which the oldest `k` of those counted have left the window: of the sorted set from `p.first` on, and of those
--- that are only reserved.
+-- The instant at which `k` of those counted have left the window: of the sorted set from `p.first` on, but for those that a
+-- reservation holds longer, and of those that are reserved.
 local function left(p, k)
   local best
   for taken = 0, math.min(k, #p.frees) do
-    local instant = taken > 0 and p.frees[taken] or 0
-    if k > taken then
-      local one = redis.call('ZRANGE', p.counter, p.first + k - taken - 1, p.first + k - taken - 1, 'WITHSCORES')
+    local instant, place = taken > 0 and p.frees[taken] or 0, k - taken
+    if place > 0 then
+      for _, held in ipairs(p.held) do
+        if held <= place then place = place + 1 end
+      end
+      local one = redis.call('ZRANGE', p.counter, p.first + place - 1, p.first + place - 1, 'WITHSCORES')
       instant = one[2] and math.max(instant, tonumber(one[2]) + p.window) or nil
     end
     if instant and (not best or instant < best) then best = instant end
@@ -146,21 +149,27 @@ function judge.U(p, n)
   p.first = redis.call('ZCOUNT', p.counter, '-inf', after)
   p.used = redis.call('ZCOUNT', p.counter, '(' .. after, '+inf')
   p.before = tonumber(redis.call('ZSCORE', p.counter, p.recipient) or 0)
-  p.frees = {}
-  local known, only = p.before > now - p.window, {}
+  -- Several reservations for one recipient hold its place until the last of them lapses.
+  local known, holds = p.before > now - p.window, {}
   for _, r in ipairs(p.reserved) do
     if r.lapses > now and r.a + p.window > now then
       if r.recipient == p.recipient then known = true end
-      local score = tonumber(redis.call('ZSCORE', p.counter, r.recipient) or 0)
-      if score <= now - p.window then
-        -- Several reservations for one recipient hold its place until the last of them lapses.
-        only[r.recipient] = math.max(only[r.recipient] or 0, math.min(r.lapses, r.a + p.window))
-      end
+      holds[r.recipient] = math.max(holds[r.recipient] or 0, math.min(r.lapses, r.a + p.window))
     end
   end
-  for _, instant in pairs(only) do p.frees[#p.frees + 1] = instant end
+  p.frees, p.held = {}, {}
+  for recipient, till in pairs(holds) do
+    local score = tonumber(redis.call('ZSCORE', p.counter, recipient) or 0)
+    if score <= now - p.window then
+      p.used = p.used + 1
+      p.frees[#p.frees + 1] = till
+    elseif till > score + p.window then
+      p.frees[#p.frees + 1] = till
+      p.held[#p.held + 1] = redis.call('ZRANK', p.counter, recipient) - p.first + 1
+    end
+  end
   table.sort(p.frees)
-  p.used = p.used + #p.frees
+  table.sort(p.held)
   p.reset = p.used > 0 and left(p, 1) or 0
   p.never, p.wait = false, 0
   if p.open or known or p.flags % 4 >= 2 or p.used < p.limit then return end
@@ -173,7 +182,9 @@ function count.U(p, n, lapses)
   p.a, p.b, p.until_ = math.max(now, p.before), p.before, now + p.window
   if lapses then return end
   redis.call('ZADD', p.counter, int(p.a), p.recipient)
-  if p.first > 0 then redis.call('ZREMRANGEBYRANK', p.counter, 0, math.min(p.first, 500) - 1) end
+  -- Counted again: this recipient itself may have been one of those whose time is over.
+  local over = redis.call('ZCOUNT', p.counter, '-inf', int(now - p.window))
+  if over > 0 then redis.call('ZREMRANGEBYRANK', p.counter, 0, math.min(over, 500) - 1) end
   redis.call('PEXPIRE', p.counter, int(p.window + p.a - now + COLLECT))
 end
 

@@ -89,10 +89,7 @@ impl Cap {
                 for send in
                     alive.filter(|send| send.lapses.is_some() && send.took && send.at + self.window > now)
                 {
-                    // One that is counted for good is not freed by a reservation, and several hold until the last.
-                    if self.last.get(&send.recipient).is_some_and(|at| at + self.window > now) {
-                        continue;
-                    }
+                    // A recipient has its place until the last of what holds it has ended.
                     let end = send.lapses.unwrap().min(send.at + self.window);
                     let known = until.entry(&send.recipient).or_insert(0);
                     *known = (*known).max(end);

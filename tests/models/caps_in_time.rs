@@ -133,6 +133,21 @@ async fn a_civil_day_ends_at_midnight_whatever_the_clock_does() {
     world.assert_ttls();
 }
 
+/// Found by the model: collecting what is over took away the wrong one.
+#[tokio::test]
+async fn a_recipient_who_comes_again_takes_nobody_elses_place() {
+    let mut world = World::begin().await;
+    set(&world, "p", algorithm(Kind::Unique, 5, 1_000)).await;
+    let mut used = Vec::new();
+    for (send, recipient, later) in [(0, "one", 600), (1, "two", 500), (2, "one", 0), (3, "three", 0)] {
+        let request = ConsumeRequest { recipient: recipient.into(), ..consume(&send.to_string(), &["p"]) };
+        let answer = world.sidecar.caps().consume(request).await.unwrap().into_inner();
+        used.push(answer.usage[0].used);
+        world.advance(later);
+    }
+    assert_eq!(used, [1, 2, 2, 3]);
+}
+
 /// When the k-th single send could go, if all before it go as soon as they can: tried out.
 #[tokio::test]
 async fn the_kth_unit_frees_when_it_is_said_to() {
