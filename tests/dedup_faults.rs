@@ -55,7 +55,7 @@ where
 
 async fn work(socket: PathBuf, seen: Arc<Seen>, worker: u64) {
     let client: DedupServiceClient<Channel> = DedupServiceClient::new(support::channel(&socket));
-    let mut random = 88_172_645_463_325_252 ^ (worker << 7);
+    let mut random = 0x0139_408D_CBBF_7A44 ^ (worker << 7);
     let mut next = |below: u64| {
         random ^= random << 13;
         random ^= random >> 7;

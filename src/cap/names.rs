@@ -59,8 +59,8 @@ impl CapNames {
     }
 
     /// What a policy's text is sealed for.
-    pub fn policy_context(&self, field: &[u8; 8]) -> Context {
-        Context::new(KIND, &[self.namespace.as_bytes(), b"policy", field])
+    pub fn policy_context(&self, field: [u8; 8]) -> Context {
+        Context::new(KIND, &[self.namespace.as_bytes(), b"policy", &field])
     }
 
     /// Stands for a send: 16 bytes in its key, the first 8 of them in reservations.

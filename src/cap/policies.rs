@@ -146,7 +146,7 @@ impl Policies {
             decimal(policy.limit),
             decimal(number),
             names.definition(&keyring, &policy.definition()),
-            keys.seal(&names.policy_context(&field), &policy.encode()),
+            keys.seal(&names.policy_context(field), &policy.encode()),
             decimal(POLICIES_MAX),
             if from_config { b"1".to_vec() } else { Vec::new() },
         ];
@@ -194,7 +194,7 @@ impl Policies {
         let numbers = Numbers::parse(packed).ok_or_else(unexpected)?;
         let what = (names.namespace.as_str(), "cap policy");
         let opened =
-            self.namespaces.open(what, &names.policy_context(&field), numbers.sealed, deadline).await?;
+            self.namespaces.open(what, &names.policy_context(field), numbers.sealed, deadline).await?;
         let policy =
             Policy::decode(&opened.plaintext, numbers.letter, numbers.flags, numbers.limit, numbers.window)
                 .ok_or_else(|| {

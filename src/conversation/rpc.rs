@@ -93,7 +93,7 @@ impl Handler {
         let change = Change { ttl_ms, max_age_ms, apply };
         let (outcome, state, replayed) =
             match self.store.advance(&name, &request.request_id, change, deadline).await? {
-                Advanced::Advanced { state, replayed } => (Outcome::Advanced, state, replayed),
+                Advanced::Written { state, replayed } => (Outcome::Advanced, state, replayed),
                 Advanced::Conflict(state) => (Outcome::Conflict, state, false),
                 Advanced::Ceiling { state, replayed } => (Outcome::Ceiling, state, replayed),
             };

@@ -70,7 +70,7 @@ pub enum Refusal {
 
 /// What became of a change.
 pub enum Advanced {
-    Advanced { state: State, replayed: bool },
+    Written { state: State, replayed: bool },
     Conflict(State),
     Ceiling { state: State, replayed: bool },
 }
@@ -161,7 +161,7 @@ impl Store {
             match standing.status.as_str() {
                 "OK" => {
                     let state = State { content, ..standing.state };
-                    return Ok(Advanced::Advanced { state, replayed: false });
+                    return Ok(Advanced::Written { state, replayed: false });
                 }
                 "CEILING" => return Ok(Advanced::Ceiling { state: standing.state, replayed: false }),
                 "DONE" | "MOVED" => {}
@@ -180,7 +180,7 @@ impl Store {
         Ok(if met_ceiling {
             Advanced::Ceiling { state, replayed: true }
         } else {
-            Advanced::Advanced { state, replayed: true }
+            Advanced::Written { state, replayed: true }
         })
     }
 

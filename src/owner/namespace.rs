@@ -98,13 +98,11 @@ impl Namespaces {
             return Ok(Some(keys));
         }
         let tag = self.keyring.current().owner_tag(KIND, namespace, "");
-        match self.wrapped(&tag, deadline).await? {
-            Some(wrapped) => self.unwrap(namespace, &wrapped, deadline).await.map(Some),
-            None => {
-                self.link.confirm_absent(KIND, &tag, deadline).await?;
-                Ok(None)
-            }
+        if let Some(wrapped) = self.wrapped(&tag, deadline).await? {
+            return self.unwrap(namespace, &wrapped, deadline).await.map(Some);
         }
+        self.link.confirm_absent(KIND, &tag, deadline).await?;
+        Ok(None)
     }
 
     /// Opens a record of the namespace. What does not open is tried once more with the key as it is stored now; `what` names

@@ -8,7 +8,8 @@
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::print_stderr
+    clippy::print_stderr,
+    clippy::unnecessary_wraps
 )]
 
 pub mod attach;
