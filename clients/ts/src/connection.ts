@@ -82,9 +82,9 @@ export class Connection {
       },
     })
 
-  /** Opens a stream of raw messages, on a connection that streams have for themselves. */
-  stream(path: string, listener: RawListener): RawStream {
-    return this.#streams.open(path, this.#headers, listener)
+  /** Opens a stream of raw messages, on a connection that streams have for themselves. Without `hold` it keeps no process alive. */
+  stream(path: string, listener: RawListener, hold = true): RawStream {
+    return this.#streams.open(path, this.#headers, listener, hold)
   }
 
   /**
