@@ -11,7 +11,7 @@ import {
   AdvanceRequest, AdvanceResponse, GetConversationRequest, GetConversationResponse, ResetConversationResponse, TouchConversationRequest,
 } from '../../src/gen/pannier/v1/conversation.js'
 import {
-  ClaimBatchRequest, ClaimBatchResponse, ClaimRequest, ClaimResponse, CompleteClaimRequest, CompleteClaimResponse, ExtendClaimRequest, ExtendClaimResponse, ReleaseClaimRequest,
+  ClaimBatchRequest, ClaimBatchResponse, ClaimRequest, ClaimResponse, type ClaimResponse_Outcome, CompleteClaimRequest, CompleteClaimResponse, ExtendClaimRequest, ExtendClaimResponse, ReleaseClaimRequest,
 } from '../../src/gen/pannier/v1/dedup.js'
 import type { Method } from '../../src/pipe/call.js'
 import { Reader } from '../../src/stream/wire.js'
@@ -54,7 +54,7 @@ test('answers to claims are read as they were written', () => {
   expect(read(CLAIM_BATCH, ClaimBatchResponse.encode({ items: [wire, { ...wire, outcome: 1 }] })).map(({ outcome }) => outcome)).toEqual(['duplicate', 'new'])
   expect(read(COMPLETE, CompleteClaimResponse.encode({ outcome: 1, expiresAt: AT }))).toEqual({ outcome: 'completed', expiresAt: AT })
   expect(read(EXTEND, ExtendClaimResponse.encode({ outcome: 2, expiresAt: undefined }))).toEqual({ outcome: 'leaseLost', expiresAt: undefined })
-  expect(() => read(CLAIM, ClaimResponse.encode({ ...wire, outcome: 99 }))).toThrow(/upgrade/)
+  expect(() => read(CLAIM, ClaimResponse.encode({ ...wire, outcome: 99 as ClaimResponse_Outcome }))).toThrow(/upgrade/)
 })
 
 test('requests of conversations are what the generated code reads', () => {
