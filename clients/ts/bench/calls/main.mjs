@@ -1,5 +1,5 @@
 // Claim, Advance and Consume beside what people write with ioredis, from one Node process, one by one and 64 at once, in turns on
-// one Valkey. `make bench-calls`; options: --rounds 5 --one 2000 --many 20000 --fsync everysec --json FILE
+// one Valkey. `make bench-calls`; options: --rounds 5 --one 2000 --many 20000 --fsync everysec --call claim --json FILE
 import { writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
@@ -13,6 +13,7 @@ const { values: options } = parseArgs({
     one: { type: 'string', default: '2000' },
     many: { type: 'string', default: '20000' },
     fsync: { type: 'string', default: 'everysec' },
+    call: { type: 'string', multiple: true, default: ['claim', 'advance', 'consume'] },
     json: { type: 'string' },
   },
 })
@@ -25,7 +26,7 @@ const env = await servers(options.fsync)
 const pannier = await connect({ address: env.address })
 const single = ioredis(env.socket, false)
 const pipelined = ioredis(env.socket, true)
-await pannier.caps.setPolicy({ name: 'daily', scope: 'recipient', algorithm: 'fixed', limit: 1_000_000 })
+if (options.call.includes('consume')) await pannier.caps.setPolicy({ name: 'daily', scope: 'recipient', algorithm: 'fixed', limit: 1_000_000 })
 
 const fields = n => ({ invoiceId: `INV-${n}`, amount: '120.50' })
 const chat = n => `4917${String(n % CHATS).padStart(8, '0')}`
@@ -53,6 +54,8 @@ const CALLS = {
     pannier: (_, n) => pannier.caps.consume({ recipient: chat(n) }, 'daily', { sendId: wamid(n) }),
   },
 }
+
+for (const call of Object.keys(CALLS)) if (!options.call.includes(call)) delete CALLS[call]
 
 let number = 0
 async function measure(call, clients, count, atOnce) {
@@ -90,7 +93,8 @@ for (let round = -1; round < ROUNDS; round++) {
 }
 
 function table(call, mode, title) {
-  const rows = Object.entries(samples[call]).map(([name, list]) => {
+  const rows = Object.keys(CALLS[call]).map(name => {
+    const list = samples[call][name]
     const of = what => median(list.map(sample => sample[mode][what]))
     const all = list.map(sample => 1e6 / sample[mode].us).sort((a, b) => a - b)
     return { name, rate: 1e6 / of('us'), low: all[0], high: all.at(-1), us: of('us'), node: of('node'), sidecar: of('sidecar'), valkey: of('valkey') }
@@ -146,7 +150,7 @@ async function memory() {
   return rows
 }
 
-const bytes = await memory()
+const bytes = options.call.length === 3 ? await memory() : []
 if (options.json) {
   const machine = { cpu: cpus()[0]?.model, cores: cpus().length, load, node: process.version, valkey: env.version, fsync: options.fsync, date: new Date().toISOString() }
   writeFileSync(options.json, JSON.stringify({ machine, samples, bytes }, null, 2))
