@@ -219,7 +219,7 @@ test('options are checked', async () => {
   const name = await policy({ algorithm: 'fixed', limit: 1, window: '1h' })
   await expect(pannier.caps.consume({ recepient: 'x' } as object, name, send())).rejects.toThrow('did you mean `recipient`')
   await expect(pannier.caps.consume({}, name, { sendID: 'x' } as unknown as { sendId: string })).rejects.toThrow('did you mean `sendId`')
-  await expect(pannier.caps.consume({}, [name, name], send())).rejects.toMatchObject({ reason: 'BAD_FIELD', field: 'policies' })
+  await expect(pannier.caps.consume({}, [name, name], send())).rejects.toMatchObject({ reason: 'BAD_FIELD', field: 'policies[1]' })
   await expect(pannier.caps.consume({}, name, { ...send(), n: -1 })).rejects.toMatchObject({ reason: 'BAD_FIELD', field: 'n' })
   await expect(pannier.caps.consume({}, name, {} as { sendId: string })).rejects.toMatchObject({ reason: 'BAD_FIELD', field: 'send_id' })
   await expect(pannier.caps.setPolicy({ name: 'x', algorithm: 'sliding', limit: 1 } as unknown as CapPolicy)).rejects.toMatchObject({ field: 'policy.algorithm' })

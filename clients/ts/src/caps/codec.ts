@@ -23,7 +23,10 @@ const draft = new Draft()
 
 function policies(tag: number, names: readonly string[]): void {
   if (names.length < 1 || names.length > POLICIES_MAX) throw badField('policies', `must be 1..${POLICIES_MAX}`)
-  for (const name of names) draft.text(tag, name, textBytes('policies', name, POLICY_NAME_MAX))
+  names.forEach((name, n) => {
+    if (n > 0 && names.indexOf(name) < n) throw badField(`policies[${n}]`, 'is there twice')
+    draft.text(tag, name, textBytes(n === 0 ? 'policies[0]' : `policies[${n}]`, name, POLICY_NAME_MAX))
+  })
 }
 
 /** ConsumeRequest. */

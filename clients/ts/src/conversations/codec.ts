@@ -56,6 +56,7 @@ export function encodeAdvance(namespace: string, how: AdvanceTerms): Buffer {
   begin(namespace, how.id)
   if (step !== undefined) draft.text(0x22, step, stepBytes)
   set(how.fields)
+  if (unset.length > FIELDS_MAX) throw tooLarge('unset', `must be at most ${FIELDS_MAX}`)
   for (const name of unset) {
     const length = textBytes('unset', name, NAME_MAX)
     if (Object.hasOwn(how.fields, name)) throw badField('unset', 'names a field that is also set')
@@ -101,7 +102,7 @@ function set(fields: Fields): void {
 function steps(expected: readonly string[]): void {
   if (expected.length < 1 || expected.length > STEPS_MAX) throw badField('expected_steps', `must be 1..${STEPS_MAX}`)
   const list = new Draft()
-  for (const step of expected) list.text(0x0a, step, textBytes('expected_steps', step, NAME_MAX))
+  expected.forEach((step, n) => list.text(0x0a, step, textBytes(`expected_steps.steps[${n}]`, step, NAME_MAX)))
   draft.bytes(0x5a, list.take())
 }
 

@@ -72,7 +72,8 @@ export function encodeClaim(namespace: string, key: string, fingerprint: string 
 
 /** ClaimBatchRequest. */
 export function encodeBatch(namespace: string, items: readonly { key: string; fingerprint?: string | Uint8Array | undefined }[], how: ClaimTerms): Buffer {
-  if (items.length < 1 || items.length > 100) throw badField('items', 'must be 1..100')
+  if (items.length === 0) throw badField('items', 'must not be empty (1..100)')
+  if (items.length > 100) throw tooLarge('items', 'must be at most 100')
   const wire = items.map(({ key, fingerprint }, n) => {
     const length = textBytes(`items[${n}].key`, key)
     const item = new Draft()

@@ -155,7 +155,7 @@ test('what is out of bounds is refused here, naming the field', () => {
   expect(() => terms(undefined, 400 * 86_400_000 + 1, false)).toThrow(refused('BAD_FIELD', 'retention'))
   expect(() => encodeClaim('ns', 'k', 'x'.repeat(513), plain)).toThrow(refused('BAD_FIELD', 'fingerprint'))
   expect(() => encodeBatch('ns', [], plain)).toThrow(refused('BAD_FIELD', 'items'))
-  expect(() => encodeBatch('ns', Array.from({ length: 101 }, () => ({ key: 'k' })), plain)).toThrow(refused('BAD_FIELD', 'items'))
+  expect(() => encodeBatch('ns', Array.from({ length: 101 }, () => ({ key: 'k' })), plain)).toThrow(refused('TOO_LARGE', 'items'))
   expect(() => encodeBatch('ns', [{ key: 'k' }, { key: '' }], plain)).toThrow(refused('BAD_FIELD', 'items[1].key'))
   expect(() => encodeComplete('ns', 'k', 1, 'x'.repeat(4097), undefined)).toThrow(refused('TOO_LARGE', 'result'))
   expect(() => advance({ step: '' })).toThrow(refused('BAD_FIELD', 'step'))
