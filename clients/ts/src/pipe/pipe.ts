@@ -268,8 +268,11 @@ export class Pipe {
   /** Sees to deadlines, and holds the process, while a call is open. */
   #watch(): void {
     if (this.#sweeping) this.#sweeping.ref()
-    else this.#sweeping = setTimeout(this.#sweep, SWEEP_MS)
+    else this.#sweeping = setTimeout(this.#sweepAfterReading, SWEEP_MS)
   }
+
+  /** A process that was busy for longer than a deadline first takes the answers that came meanwhile. */
+  readonly #sweepAfterReading = (): void => void setImmediate(this.#sweep)
 
   readonly #sweep = (): void => {
     this.#sweeping = undefined
@@ -286,7 +289,7 @@ export class Pipe {
     }
     if (dead) this.#break(makeError({ code: 'UNAVAILABLE', reason: 'SIDECAR_UNREACHABLE', message: 'the sidecar owes an answer for too long' }))
     if (this.#unsettled > 0) this.#watch()
-    else if (this.#flying.size > 0) this.#sweeping = setTimeout(this.#sweep, SWEEP_MS).unref()
+    else if (this.#flying.size > 0) this.#sweeping = setTimeout(this.#sweepAfterReading, SWEEP_MS).unref()
   }
 
   #late(call: Call): void {
