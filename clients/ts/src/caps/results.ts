@@ -25,7 +25,10 @@ export interface CapUsage {
 export type ConsumeResult =
   | {
       readonly allowed: true
-      /** `allowed`: send; it is counted. `replayed`: this send was allowed before and is counted once; `usage` is that first answer. */
+      /**
+       * `allowed`: send; it is counted. `replayed`: this send was allowed before, by another call or by a try of this one whose answer
+       * was lost, and is counted once; `usage` is that first answer. It does not say that it was sent: that you know best.
+       */
       readonly outcome: 'allowed' | 'replayed'
       /** One for each policy, in the order they were named; none when it failed open. */
       readonly usage: readonly CapUsage[]
