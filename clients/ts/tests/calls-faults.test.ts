@@ -155,6 +155,8 @@ test('a process that was busy for longer than the deadline takes the answers tha
   sidecar.signal('SIGSTOP')
   const claim = pannier.dedup.claimOnce('k', { timeout: 400 })
   await pause(50)
+  // From here the timers come next, before anything is read.
+  await new Promise(resolve => setImmediate(resolve))
   // Nothing here runs until this ends; the sidecar answers in between.
   execFileSync('sh', ['-c', `kill -CONT ${sidecar.pid}; sleep 0.8`])
   expect(await claim).toBe(true)
