@@ -28,6 +28,7 @@ export {
   type Conversation,
   type ConversationSummary,
   type Fields,
+  type FieldsOf,
 } from './conversations/conversations.js'
 export { Caps, type ConsumeOptions } from './caps/caps.js'
 export type {

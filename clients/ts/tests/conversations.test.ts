@@ -53,7 +53,10 @@ test('values and names come back as what they were', async () => {
 })
 
 test('typed fields', async () => {
-  type Order = { amount: number; items: string[] }
+  interface Order {
+    amount: number
+    items: string[]
+  }
   const chat = newChat()
   await pannier.conversations.advance<Order>(chat, 'order', { amount: 3, items: ['a'] })
   const state = await pannier.conversations.get<Order>(chat)

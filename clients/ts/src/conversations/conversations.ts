@@ -12,8 +12,11 @@ import { ADVANCE, encodeAdvance, encodeGet, encodeTouch, GET, RESET, TOUCH } fro
 /** Fields by name: a name has 1..128 bytes. A value is a text, bytes, or anything of JSON, and comes back as what it was. */
 export type Fields = { readonly [name: string]: Value }
 
+/** What a type of fields may have: a Value each. */
+export type FieldsOf<F> = { readonly [Name in keyof F]: Value }
+
 /** Where a chat is. A conversation that is missing, silent for its `ttl`, or past its ceiling is idle: `exists` false. Never an error. */
-export type Conversation<F extends Fields = Fields> =
+export type Conversation<F extends FieldsOf<F> = Fields> =
   | {
       readonly exists: true
       readonly step: string
@@ -62,7 +65,7 @@ export interface AdvanceOptions {
  * What became of it, and the state as it is now. `advanced`: written. `conflict`: what was expected does not hold; nothing was
  * written. `ceiling`: the conversation had reached `maxAge` and was ended; nothing was written, the next `advance` begins a new one.
  */
-export interface AdvanceResult<F extends Fields = Fields> {
+export interface AdvanceResult<F extends FieldsOf<F> = Fields> {
   readonly outcome: 'advanced' | 'conflict' | 'ceiling'
   readonly state: Conversation<F>
   /** An earlier try of this very call had done it; `state` may have others' changes, too. */
@@ -106,7 +109,7 @@ export class Conversations {
   }
 
   /** Reads a conversation; does not touch its time to live. */
-  async get<F extends Fields = Fields>(id: string, options: { timeout?: Duration } = {}): Promise<Conversation<F>> {
+  async get<F extends FieldsOf<F> = Fields>(id: string, options: { timeout?: Duration } = {}): Promise<Conversation<F>> {
     checkKnown('get', options, ['timeout'])
     return (await this.#pipe.call(GET, encodeGet(this.#namespace, id), this.#pipe.timeout('get', options.timeout))) as Conversation<F>
   }
@@ -116,7 +119,7 @@ export class Conversations {
    * `fields` are set, the others stay; ≤ 1 000 fields, ≤ 256 KiB names and values together (TooLargeError). They are read before
    * the call returns. Changes at the same time are all kept, one after the other.
    */
-  async advance<F extends Fields = Fields>(
+  async advance<F extends FieldsOf<F> = Fields>(
     id: string,
     step?: string,
     fields: Partial<F> = NO_FIELDS as Partial<F>,
@@ -136,7 +139,7 @@ export class Conversations {
   }
 
   /** Lets the time to live begin anew without a change: `ttl` 1 ms..400 days, default 30 min. An idle one stays so. */
-  async touch<F extends Fields = Fields>(id: string, options: { ttl?: Duration; timeout?: Duration } = {}): Promise<Conversation<F>> {
+  async touch<F extends FieldsOf<F> = Fields>(id: string, options: { ttl?: Duration; timeout?: Duration } = {}): Promise<Conversation<F>> {
     checkKnown('touch', options, ['ttl', 'timeout'])
     const body = encodeTouch(this.#namespace, id, span('ttl', options.ttl))
     return (await this.#pipe.call(TOUCH, body, this.#pipe.timeout('touch', options.timeout))) as Conversation<F>

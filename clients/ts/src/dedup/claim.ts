@@ -62,7 +62,7 @@ export class Claim {
 }
 
 /** What became of a claim. `claimed` true: a Claim. */
-export type ClaimResult<Result extends Value = Value> =
+export type ClaimResult<Result = Value> =
   | Claim
   /** Somebody is at it; it can be taken over in `retryAfterMs` at the earliest (exact, rounded up). */
   | { readonly claimed: false; readonly outcome: 'inProgress'; readonly retryAfterMs: number }
@@ -79,7 +79,7 @@ export type ExtendResult = { readonly outcome: 'extended'; readonly expiresAt: D
 export type ReleaseResult = { readonly outcome: 'released' } | { readonly outcome: 'leaseLost' }
 
 /** @internal */
-export function claimResult<Result extends Value>(pipe: Pipe, namespace: string, key: string, answer: ClaimAnswer): ClaimResult<Result> {
+export function claimResult<Result>(pipe: Pipe, namespace: string, key: string, answer: ClaimAnswer): ClaimResult<Result> {
   switch (answer.outcome) {
     case 'new':
     case 'takeover':

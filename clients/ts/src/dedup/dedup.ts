@@ -59,7 +59,7 @@ export class Dedup {
   }
 
   /** Claims a key: at least once. Whoever has it completes or releases it; if it does neither, another takes over when its time ends. */
-  async claim<Result extends Value = Value>(key: string, options: ClaimOptions = NO_OPTIONS): Promise<ClaimResult<Result>> {
+  async claim<Result = Value>(key: string, options: ClaimOptions = NO_OPTIONS): Promise<ClaimResult<Result>> {
     checkKnown('claim', options, OPTIONS)
     const body = encodeClaim(this.#namespace, key, options.fingerprint, terms(options.inProgressTtl, options.retention, false))
     const answer = await this.#pipe.call(CLAIM, body, this.#pipe.timeout('claim', options.timeout))
@@ -70,7 +70,7 @@ export class Dedup {
    * Claims 1..100 keys, each judged by itself, in order: the same key twice gives `new`, then `inProgress`. Sent again as a whole when
    * its answer is lost, which is safe. The answers are in the order of `items`.
    */
-  async claimBatch<Result extends Value = Value>(
+  async claimBatch<Result = Value>(
     items: readonly (string | ClaimItem)[],
     options: Omit<ClaimOptions, 'fingerprint'> = NO_OPTIONS,
   ): Promise<ClaimResult<Result>[]> {
