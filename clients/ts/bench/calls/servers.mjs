@@ -55,16 +55,17 @@ export function cpuMs(pid) {
   }
 }
 
-/** Bytes of all keys that `match`, with their values, as Valkey accounts for them. */
-export async function keyBytes(redis, match = '*') {
+/** Bytes of all keys, with their values, as Valkey accounts for them. */
+export async function keyBytes(redis) {
   let bytes = 0
   let keys = 0
   let cursor = '0'
   do {
-    const [next, page] = await redis.scan(cursor, 'MATCH', match, 'COUNT', 1000)
-    for (const key of page) bytes += Number((await redis.memory('USAGE', key, 'SAMPLES', 0)) ?? 0)
+    // Names are bytes, not all of them texts.
+    const [next, page] = await redis.scanBuffer(cursor, 'COUNT', 1000)
+    for (const key of page) bytes += Number(await redis.call('MEMORY', 'USAGE', key, 'SAMPLES', '0'))
     keys += page.length
-    cursor = next
+    cursor = next.toString()
   } while (cursor !== '0')
   return { bytes, keys }
 }
