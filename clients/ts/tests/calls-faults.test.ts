@@ -154,12 +154,12 @@ test('a sidecar that accepts and never answers: each call ends by its deadline, 
 test('a process that was busy for longer than the deadline takes the answers that came meanwhile', async () => {
   await pannier.dedup.claimOnce('warm')
   sidecar.signal('SIGSTOP')
-  const claim = pannier.dedup.claimOnce('k', { timeout: 400 })
+  const claim = pannier.dedup.claimOnce('k', { timeout: 1000 })
   await pause(50)
   // From here the timers come next, before anything is read.
   await new Promise(resolve => setImmediate(resolve))
   // Nothing here runs until this ends; the sidecar answers in between.
-  execFileSync('sh', ['-c', `kill -CONT ${sidecar.pid}; sleep 0.8`])
+  execFileSync('sh', ['-c', `kill -CONT ${sidecar.pid}; sleep 2.5`])
   expect(await claim).toBe(true)
 })
 
@@ -176,7 +176,7 @@ test('run: a claim that cannot be kept aborts its work before another may have i
   ])
   const [{ status, value } = { status: 'none', value: undefined }] = result as { status: string; value?: { value: number } }[]
   expect(status).toBe('fulfilled')
-  expect(value?.value).toBeLessThan(2500)
+  expect(value?.value).toBeLessThan(3600)
 })
 
 test('1 000 calls of every kind at once, each with its own answer', async () => {

@@ -29,8 +29,8 @@ const outcomes = (results: ConsumeResult[]): Record<string, number> =>
 const RULES: [string, RuleOf, { waits: boolean }][] = [
   ['fixed', { algorithm: 'fixed', limit: 3, window: '400d' }, { waits: false }],
   ['a civil day', { algorithm: 'fixed', limit: 3, timeZone: 'America/Mexico_City' }, { waits: false }],
-  ['rolling', { algorithm: 'rolling', limit: 3, window: 1500 }, { waits: true }],
-  ['gcra', { algorithm: 'gcra', period: 800, burst: 3 }, { waits: true }],
+  ['rolling', { algorithm: 'rolling', limit: 3, window: 4000 }, { waits: true }],
+  ['gcra', { algorithm: 'gcra', period: 2500, burst: 3 }, { waits: true }],
 ]
 
 for (const [title, rule, { waits }] of RULES) {
@@ -136,9 +136,9 @@ test('a reservation: confirmed it stays, refunded or lapsed it is free', async (
   expect(await used()).toBe(1)
 
   const lapsing = send()
-  await pannier.caps.consume({}, name, { ...lapsing, reserve: 300 })
+  await pannier.caps.consume({}, name, { ...lapsing, reserve: 1500 })
   expect(await used()).toBe(2)
-  await pause(350)
+  await pause(1550)
   expect(await used()).toBe(1)
   expect(await pannier.caps.confirm(lapsing.sendId)).toEqual({ outcome: 'lapsed' })
   expect(await pannier.caps.refund(lapsing.sendId)).toEqual({ outcome: 'lapsed' })

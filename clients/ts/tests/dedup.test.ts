@@ -21,9 +21,9 @@ function mine(result: ClaimResult): Claim {
 
 test('claimOnce: true for the first, false for all others, true again when its time is over', async () => {
   const key = newKey()
-  expect(await pannier.dedup.claimOnce(key, { ttl: 700 })).toBe(true)
+  expect(await pannier.dedup.claimOnce(key, { ttl: 1500 })).toBe(true)
   expect(await pannier.dedup.claimOnce(key)).toBe(false)
-  await pause(750)
+  await pause(1550)
   expect(await pannier.dedup.claimOnce(key)).toBe(true)
 })
 
@@ -42,9 +42,9 @@ test('50 claims of one key at once: one is new, the others are in progress', asy
 
 test('a claim whose worker is gone is taken over when its time ends, not before; the first may not end it then', async () => {
   const key = newKey()
-  const first = mine(await pannier.dedup.claim(key, { inProgressTtl: 600 }))
+  const first = mine(await pannier.dedup.claim(key, { inProgressTtl: 1500 }))
   expect(first.outcome).toBe('new')
-  const busy = await pannier.dedup.claim(key, { inProgressTtl: 600 })
+  const busy = await pannier.dedup.claim(key, { inProgressTtl: 1500 })
   if (busy.outcome !== 'inProgress') return expect.fail(busy.outcome)
   await pause(busy.retryAfterMs)
   const second = mine(await pannier.dedup.claim(key, { inProgressTtl: '10s' }))
@@ -59,15 +59,15 @@ test('a claim whose worker is gone is taken over when its time ends, not before;
 test('complete: the key is a duplicate with its result until its retention ends; repeating it is the same', async () => {
   const key = newKey()
   const claim = mine(await pannier.dedup.claim(key))
-  const done = await claim.complete({ reply: 'wamid.1', ü: [1, null] }, { retention: 900 })
+  const done = await claim.complete({ reply: 'wamid.1', ü: [1, null] }, { retention: 2000 })
   if (done.outcome !== 'completed') return expect.fail(done.outcome)
-  expect(await claim.complete({ reply: 'wamid.1', ü: [1, null] }, { retention: 900 })).toMatchObject({ outcome: 'completed' })
+  expect(await claim.complete({ reply: 'wamid.1', ü: [1, null] }, { retention: 2000 })).toMatchObject({ outcome: 'completed' })
   const again = await pannier.dedup.claim<{ reply: string }>(key)
   expect(again).toMatchObject({ claimed: false, outcome: 'duplicate', result: { reply: 'wamid.1', ü: [1, null] } })
   expect(again.outcome === 'duplicate' && again.result?.reply).toBe('wamid.1')
   expect(await claim.extend()).toEqual({ outcome: 'leaseLost' })
   expect(await claim.release()).toEqual({ outcome: 'leaseLost' })
-  await pause(950)
+  await pause(2050)
   expect((await pannier.dedup.claim(key)).outcome).toBe('new')
 })
 
@@ -150,10 +150,10 @@ test('run: once, with what it gave; the next one is told what was kept', async (
 test('run: the claim is extended while the work runs; others wait', async () => {
   const key = newKey()
   const running = pannier.dedup.run(key, async ({ signal }) => {
-    await pause(1500)
+    await pause(4000)
     return signal.aborted
-  }, { inProgressTtl: 500 })
-  await pause(1000)
+  }, { inProgressTtl: 1500 })
+  await pause(2500)
   expect((await pannier.dedup.claim(key)).outcome).toBe('inProgress')
   expect(await running).toEqual({ ran: true, outcome: 'completed', value: false })
   expect((await pannier.dedup.claim(key)).outcome).toBe('duplicate')
@@ -174,7 +174,7 @@ test('run: a claim that is lost aborts the signal, and is no completion', async 
     await new Promise(resolve => signal.addEventListener('abort', resolve))
     expect(signal.reason).toMatchObject({ reason: 'FENCED' })
     return 'late'
-  }, { inProgressTtl: 900 })
+  }, { inProgressTtl: 1500 })
   expect(result).toEqual({ ran: true, outcome: 'leaseLost', value: 'late' })
 })
 

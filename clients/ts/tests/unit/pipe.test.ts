@@ -184,7 +184,7 @@ test('a peer that never answers: each call ends by its own deadline, and the str
   for (const { reason, unknown, late } of ends) {
     expect({ reason, unknown }).toEqual({ reason: 'DEADLINE_EXCEEDED', unknown: true })
     expect(late).toBeGreaterThanOrEqual(0)
-    expect(late).toBeLessThan(500)
+    expect(late).toBeLessThan(2000)
   }
   mute = false
   // The answers owed count as on their way until the stream is given up.
@@ -238,6 +238,6 @@ test('close waits for what is open, and no longer than it may; then there are no
   await expect.poll(() => mute.requests.length).toBe(1)
   const started = performance.now()
   await other.close(200)
-  expect(performance.now() - started).toBeLessThan(1000)
+  expect(performance.now() - started).toBeLessThan(2200)
   expect(await never).toMatchObject({ reason: 'CLOSED', outcomeUnknown: true })
 })
