@@ -5,7 +5,15 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message as _;
 
 /// Messages that carry secrets: their `Debug` is written by hand and shows sizes only.
-const SECRET: &[&str] = &[".pannier.v1.Record", ".pannier.v1.Fragment", ".pannier.v1.BlobChunk"];
+const SECRET: &[&str] = &[
+    ".pannier.v1.Record",
+    ".pannier.v1.Fragment",
+    ".pannier.v1.BlobChunk",
+    ".pannier.v1.ClaimResponse",
+    ".pannier.v1.CompleteClaimRequest",
+    ".pannier.v1.ConversationState",
+    ".pannier.v1.AdvanceRequest",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from("proto");
@@ -19,6 +27,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("pannier.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().bytes(".").skip_debug(SECRET.to_vec()).compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .skip_debug(SECRET.to_vec())
+        // What is said of a message is not said of the enums in it.
+        .type_attribute(".pannier.v1.ClaimResponse.Outcome", "#[derive(Debug)]")
+        .compile_fds(descriptors)?;
     Ok(())
 }

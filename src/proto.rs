@@ -29,3 +29,33 @@ impl fmt::Debug for v1::BlobChunk {
         write!(f, "BlobChunk({} bytes)", self.data.len())
     }
 }
+
+impl fmt::Debug for v1::ClaimResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ClaimResponse(outcome {}, fence {}, {} bytes)",
+            self.outcome,
+            self.fence,
+            self.result.len()
+        )
+    }
+}
+
+impl fmt::Debug for v1::CompleteClaimRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompleteClaimRequest({} bytes)", self.result.len())
+    }
+}
+
+impl fmt::Debug for v1::ConversationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConversationState(version {}, {} fields)", self.version, self.fields.len())
+    }
+}
+
+impl fmt::Debug for v1::AdvanceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AdvanceRequest({} to set, {} to unset)", self.set.len(), self.unset.len())
+    }
+}

@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Failure;
 use crate::{
-    blob,
+    blob, cap,
     config::{Config, Valkey},
+    conversation,
     crypto::{Reload, SharedKeyring},
-    owner,
+    dedup, owner,
     proto::v1::Durability,
     session,
     valkey::{
@@ -20,11 +21,14 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND];
+const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND];
 
 /// Every script there is.
-static SCRIPTS: LazyLock<Vec<&'static Script>> =
-    LazyLock::new(|| [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat());
+static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
+    let state = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat();
+    let calls = [dedup::SCRIPTS, conversation::SCRIPTS, cap::SCRIPTS].concat();
+    [state, calls].concat()
+});
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {

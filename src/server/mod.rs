@@ -30,12 +30,20 @@ use self::{
 use crate::{
     admin::{self, About},
     blob::{self, Blobs},
+    cap,
     config::{Config, ConfigError},
+    conversation, dedup,
+    owner::namespace::Namespaces,
+    pipe::{self, Pipes},
     proto::{
         FILE_DESCRIPTOR_SET,
-        v1::{admin_service_server, blob_service_server, session_service_server},
+        v1::{
+            admin_service_server, blob_service_server, cap_service_server, conversation_service_server,
+            dedup_service_server, pipe_service_server, session_service_server,
+        },
     },
     session::{self, Sessions},
+    valkey::Funnel,
 };
 
 /// From the first signal to the exit, whatever happens.
@@ -45,6 +53,10 @@ pub const STOP_WITHIN: Duration = Duration::from_secs(25);
 const SERVICES: &[&str] = &[
     session_service_server::SERVICE_NAME,
     blob_service_server::SERVICE_NAME,
+    dedup_service_server::SERVICE_NAME,
+    conversation_service_server::SERVICE_NAME,
+    cap_service_server::SERVICE_NAME,
+    pipe_service_server::SERVICE_NAME,
     admin_service_server::SERVICE_NAME,
 ];
 
@@ -92,6 +104,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
 
     let blobs = Blobs::new(link.clone(), Arc::new(keyring.clone()), Arc::clone(&sessions), config.blobs);
 
+    let namespaces = Arc::new(Namespaces::new(link.clone(), Arc::new(keyring.clone())));
+    let funnel = Funnel::new(link.clone());
+    let dedup = dedup::Handler::new(Arc::clone(&namespaces), funnel.clone());
+    let conversation = conversation::Handler::new(Arc::clone(&namespaces), funnel.clone());
+    let cap = cap::Handler::new(namespaces, funnel);
+    tokio::spawn(cap.clone().configure(config.cap_policies.clone()));
+    let pipes = Pipes::new(dedup.clone(), conversation.clone(), cap.clone());
+
     let readiness = Readiness::default();
     let about = About {
         link: link.clone(),
@@ -103,7 +123,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let mut routes = Routes::new(readiness.service(SERVICES))
         .add_service(admin::service(about))
         .add_service(session::service(Arc::clone(&sessions)))
-        .add_service(blob::service(Arc::clone(&blobs)));
+        .add_service(blob::service(Arc::clone(&blobs)))
+        .add_service(dedup::service(dedup))
+        .add_service(conversation::service(conversation))
+        .add_service(cap::service(cap))
+        .add_service(pipe::service(Arc::clone(&pipes)));
     if config.reflection {
         routes = with_reflection(routes)?;
     }
@@ -136,6 +160,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         accepting,
         sessions,
         blobs,
+        pipes,
         link,
         link_stop,
         file: bound.file,

@@ -8,12 +8,16 @@
     missing_docs,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::print_stderr
+    clippy::print_stderr,
+    clippy::unnecessary_wraps
 )]
 
 pub mod attach;
 pub mod blob;
+pub mod caps;
+pub mod leak;
 pub mod link;
+pub mod small;
 pub mod unary;
 pub mod valkey;
 

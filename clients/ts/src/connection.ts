@@ -89,12 +89,12 @@ export class Connection {
       },
     })
 
-  /** Opens a stream of raw messages, on a connection that streams have for themselves, or several. */
-  stream(path: string, listener: RawListener): RawStream {
+  /** Opens a stream of raw messages, on a connection that streams have for themselves, or several. Without `hold` it keeps no process alive. */
+  stream(path: string, listener: RawListener, hold = true): RawStream {
     let channel = this.#channels.find(one => one.streams < STREAMS_A_CONNECTION)
     if (channel === undefined) this.#channels.push((channel = new Channel(this.target, this.#tls)))
     if (this.#status === 'closed') channel.close()
-    return channel.open(path, this.#headers, listener)
+    return channel.open(path, this.#headers, listener, hold)
   }
 
   /**

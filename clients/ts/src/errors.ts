@@ -36,6 +36,7 @@ const RETRYABLE = new Set([
 
 const HINTS: Readonly<Record<string, string>> = {
   FENCED: 'Another owner took this session, or it was deleted. Close this socket; open the session again only if this process is to own it.',
+  POLICY_NOT_FOUND: 'There is no cap policy of this name: caps.setPolicy makes one, caps.listPolicies names them.',
   SESSION_HELD: "Another process holds this session. Stop it, wait for `until`, or open with onHeld: 'takeOver'.",
   STALE_STATE: 'The stored session is older than what was acknowledged: an old copy of the database was put back. Do not connect with it; restore the newest copy. If another process shredded it on purpose: restart this one, or call sessions.delete here.',
   CORRUPT_RECORD: 'A stored record cannot be opened. Do not start over: restore it from a backup, or restore an archive of the session.',
@@ -56,6 +57,7 @@ const HINTS: Readonly<Record<string, string>> = {
   STORE_CHANGED: 'The sidecar sees another database than before: check its --valkey-url.',
   UNAUTHENTICATED: 'Give the token: connect({ token }) or PANNIER_TOKEN_FILE.',
   PERMISSION_DENIED: 'The token, or the uid of this process, may not do this.',
+  UNIMPLEMENTED: 'The sidecar is older than this client: upgrade it.',
   OUTDATED_STATE: 'clear() was called: take a new state from usePannierAuthState.',
 }
 
@@ -91,7 +93,7 @@ export class PannierError extends Error {
 export class BadRequestError extends PannierError { override readonly name: string = 'BadRequestError' }
 /** TOO_LARGE: a value, message or commit is over its limit. */
 export class TooLargeError extends BadRequestError { override readonly name = 'TooLargeError' }
-/** NOT_FOUND: there is no such session or archive. */
+/** NOT_FOUND: there is no such session, archive or cap policy. */
 export class NotFoundError extends PannierError { override readonly name = 'NotFoundError' }
 /** FENCED: a newer owner, or a deletion, came between. Final for this handle. */
 export class FencedError extends PannierError { override readonly name = 'FencedError' }
@@ -140,6 +142,7 @@ const BY_REASON: Readonly<Record<string, new (fields: ErrorFields) => PannierErr
   TOO_LARGE: TooLargeError,
   SESSION_NOT_FOUND: NotFoundError,
   ARCHIVE_NOT_FOUND: NotFoundError,
+  POLICY_NOT_FOUND: NotFoundError,
   FENCED: FencedError,
   OUTDATED_STATE: FencedError,
   REVISION_CONFLICT: RevisionConflictError,
@@ -233,6 +236,16 @@ export function deadlineExceeded(what: string, ms: number, outcomeUnknown: boole
     metadata: outcomeUnknown ? { outcome_unknown: 'true' } : {},
     cause,
   })
+}
+
+/** A value that the sidecar would refuse. `field` is the request's, as the sidecar names it. */
+export function badField(field: string, what: string): PannierError {
+  return makeError({ code: 'INVALID_ARGUMENT', reason: 'BAD_FIELD', message: `${field}: ${what}`, field })
+}
+
+/** The same, for being too much. */
+export function tooLarge(field: string, what: string): PannierError {
+  return makeError({ code: 'INVALID_ARGUMENT', reason: 'TOO_LARGE', message: `${field}: ${what}`, field })
 }
 
 /** This side closed it. */

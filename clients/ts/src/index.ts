@@ -31,6 +31,33 @@ export {
   type SaveResult,
   type TransferOptions,
 } from './blobs/index.js'
+export { Dedup, type ClaimItem, type ClaimOptions } from './dedup/dedup.js'
+export { Claim, type ClaimResult, type CompleteResult, type ExtendResult, type ReleaseResult } from './dedup/claim.js'
+export type { RunOptions, RunResult, Work, WorkContext } from './dedup/run.js'
+export {
+  Conversations,
+  type AdvanceOptions,
+  type AdvanceResult,
+  type Conversation,
+  type ConversationSummary,
+  type Fields,
+  type FieldsOf,
+} from './conversations/conversations.js'
+export { Caps, type ConsumeOptions } from './caps/caps.js'
+export type {
+  CapPolicy,
+  FixedRule,
+  GcraRule,
+  Preset,
+  PresetRule,
+  RollingRule,
+  Rule,
+  Scope,
+  StoredPolicy,
+  UniqueRule,
+} from './caps/policy.js'
+export type { CapUsage, ConfirmResult, ConsumeResult, PeekResult, PolicyPeek, RefundResult, Subject } from './caps/results.js'
+export type { Json, Value } from './value.js'
 export { Durability, ValueKind, type Attributes } from './gen/pannier/v1/session.js'
 export {
   AccessError,

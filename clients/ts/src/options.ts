@@ -1,9 +1,9 @@
 // Checks of options: an unknown one throws with a suggestion, a duration is a number of milliseconds or a text such as '20s'.
 
-/** Milliseconds, or a text: `'250ms'`, `'20s'`, `'5m'`, `'1h'`. */
-export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h'}`
+/** Milliseconds, or a text: `'250ms'`, `'20s'`, `'5m'`, `'1h'`, `'8d'` (days of 24 h). */
+export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`
 
-const UNIT = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 } as const
+const UNIT = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 /** setTimeout's own limit. */
 const LONGEST = 2 ** 31 - 1
 
@@ -20,16 +20,20 @@ export function checkKnown(where: string, options: object, known: readonly strin
 /** Milliseconds of a duration option; `fallback` when it is not given. */
 export function milliseconds(where: string, value: Duration | undefined, fallback: number): number {
   if (value === undefined) return fallback
-  let ms = Number.NaN
-  if (typeof value === 'number') ms = value
-  else if (typeof value === 'string') {
-    const parts = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(value)
-    if (parts) ms = Number(parts[1]) * UNIT[parts[2] as keyof typeof UNIT]
-  }
+  const ms = inMilliseconds(value)
   if (!Number.isFinite(ms) || ms < 0 || ms > LONGEST) {
     throw new TypeError(`${where} must be milliseconds (0..${LONGEST}) or a text such as '20s'`)
   }
   return Math.ceil(ms)
+}
+
+/** A duration as a number of milliseconds, whole or not; NaN for what is none. */
+export function inMilliseconds(value: Duration): number {
+  if (typeof value === 'number') return value
+  const parts = typeof value === 'string' ? /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(value) : null
+  if (!parts) return Number.NaN
+  // '1.1s' is 1100, not 1100.0000000000002.
+  return Math.round(Number(parts[1]) * UNIT[parts[2] as keyof typeof UNIT] * 1e6) / 1e6
 }
 
 /** The known name that `key` was probably meant to be. */

@@ -4,9 +4,16 @@ import { credentials } from '@grpc/grpc-js'
 import { Blobs } from './blobs/index.js'
 import { AdminServiceClient } from './gen/pannier/v1/admin.js'
 import { BlobServiceClient } from './gen/pannier/v1/blob.js'
+import { CapServiceClient } from './gen/pannier/v1/cap.js'
+import { ConversationServiceClient } from './gen/pannier/v1/conversation.js'
+import { DedupServiceClient } from './gen/pannier/v1/dedup.js'
 import { SessionServiceClient } from './gen/pannier/v1/session.js'
+import { Caps } from './caps/caps.js'
 import type { Connection, ConnectionStatus } from './connection.js'
+import { Conversations } from './conversations/conversations.js'
+import { Dedup } from './dedup/dedup.js'
 import { checkKnown, milliseconds, type Duration } from './options.js'
+import { Pipe } from './pipe/pipe.js'
 import { Sessions } from './sessions.js'
 
 /** Something that close() closes first, such as an open session. */
@@ -19,6 +26,9 @@ export interface RawClients {
   session: SessionServiceClient
   admin: AdminServiceClient
   blob: BlobServiceClient
+  dedup: DedupServiceClient
+  conversation: ConversationServiceClient
+  cap: CapServiceClient
 }
 
 /** Made by `connect`. */
@@ -27,7 +37,14 @@ export class Pannier implements AsyncDisposable {
   readonly sessions: Sessions
   /** Archives and other large state. */
   readonly blobs: Blobs
+  /** Messages handled once. */
+  readonly dedup: Dedup
+  /** Where each chat is. */
+  readonly conversations: Conversations
+  /** How much may be sent. */
+  readonly caps: Caps
   readonly namespace: string
+  readonly #pipe: Pipe
   readonly #connection: Connection
   readonly #dependents = new Set<Dependent>()
   readonly #listeners = new Set<(status: ConnectionStatus) => void>()
@@ -40,6 +57,10 @@ export class Pannier implements AsyncDisposable {
     this.namespace = namespace
     this.sessions = new Sessions(connection, namespace, timeoutMs)
     this.blobs = new Blobs(connection, namespace, timeoutMs)
+    this.#pipe = new Pipe(connection, timeoutMs)
+    this.dedup = new Dedup(this.#pipe, namespace)
+    this.conversations = new Conversations(this.#pipe, connection, namespace)
+    this.caps = new Caps(this.#pipe, connection, namespace)
     connection.onStatus = status => {
       for (const listener of this.#listeners) listener(status)
     }
@@ -66,6 +87,9 @@ export class Pannier implements AsyncDisposable {
         session: new SessionServiceClient(target, unused, options),
         admin: new AdminServiceClient(target, unused, options),
         blob: new BlobServiceClient(target, unused, options),
+        dedup: new DedupServiceClient(target, unused, options),
+        conversation: new ConversationServiceClient(target, unused, options),
+        cap: new CapServiceClient(target, unused, options),
       }
     }
     return this.#raw
@@ -78,7 +102,10 @@ export class Pannier implements AsyncDisposable {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Flushes and releases open sessions, then disconnects. Always ends, at the latest after `timeout` (default 5 s). */
+  /**
+   * Flushes and releases open sessions, lets `dedup.run`s and calls that are open end, then disconnects. Always ends, at the latest
+   * after `timeout` (default 5 s); what is open then rejects with ClosedError.
+   */
   close(options: { timeout?: Duration } = {}): Promise<void> {
     checkKnown('close', options, ['timeout'])
     this.#closing ??= this.#close(milliseconds('close: timeout', options.timeout, 5000))
@@ -90,10 +117,12 @@ export class Pannier implements AsyncDisposable {
   }
 
   async #close(timeoutMs: number): Promise<void> {
-    const all = Promise.allSettled([...this.#dependents].map(dependent => dependent.close(timeoutMs)))
+    const deadline = performance.now() + timeoutMs
+    const all = Promise.allSettled([this.dedup.close(), ...[...this.#dependents].map(dependent => dependent.close(timeoutMs))])
     let timer: NodeJS.Timeout | undefined
     await Promise.race([all, new Promise<void>(resolve => (timer = setTimeout(resolve, timeoutMs)))])
     clearTimeout(timer)
+    await this.#pipe.close(deadline - performance.now())
     this.#connection.close()
   }
 

@@ -53,20 +53,12 @@ export function decodeAnswer(message: Buffer): Answer {
   while (reader.at < reader.end) {
     const tag = reader.varint()
     if (tag === SEQ) seq = reader.varint()
-    else if (tag === COMMITTED) return { seq, case: 'committed', value: committed(enter(reader)) }
-    else if (tag === RECORDS) return { seq, case: 'records', value: records(enter(reader)) }
+    else if (tag === COMMITTED) return { seq, case: 'committed', value: committed(reader.enter()) }
+    else if (tag === RECORDS) return { seq, case: 'records', value: records(reader.enter()) }
     else break
   }
   const whole = AttachResponse.decode(message)
   return { seq: whole.seq, case: 'other', value: whole.event }
-}
-
-/** A reader of the embedded message that comes next; `reader` goes on behind it. */
-function enter(reader: Reader): Reader {
-  const end = reader.length()
-  const inner = new Reader(reader.buffer, reader.at, end)
-  reader.at = end
-  return inner
 }
 
 function committed(reader: Reader): CommittedAnswer {
@@ -90,8 +82,8 @@ function records(reader: Reader): RecordsAnswer {
   while (reader.at < reader.end) {
     const tag = reader.varint()
     switch (tag) {
-      case 0x0a: value.records.push(record(enter(reader))); break
-      case 0x12: value.fragments.push(fragment(enter(reader))); break
+      case 0x0a: value.records.push(record(reader.enter())); break
+      case 0x12: value.fragments.push(fragment(reader.enter())); break
       case 0x18: value.more = reader.varint() !== 0; break
       case 0x20: value.revision = reader.varint(); break
       default: reader.skip(tag)

@@ -12,27 +12,35 @@ export function varintSize(n: number): number {
 
 /** Writes into a buffer of known size. */
 export class Writer {
-  readonly buffer: Buffer
-  #at = 0
+  buffer: Buffer
+  position = 0
 
   constructor(size: number) {
     this.buffer = Buffer.allocUnsafe(size)
   }
 
-  get position(): number {
-    return this.#at
-  }
-
   varint(n: number): void {
     const buffer = this.buffer
-    let at = this.#at
+    let at = this.position
     while (n >= 128) {
       // The low 7 bits; `%` also of numbers beyond 32 bits.
       buffer[at++] = n > 0x7fffffff ? (n % 128) | 128 : (n & 127) | 128
       n = n > 0x7fffffff ? Math.floor(n / 128) : n >>> 7
     }
     buffer[at++] = n
-    this.#at = at
+    this.position = at
+  }
+
+  /** The five bytes before a gRPC message. */
+  frame(length: number): void {
+    this.buffer[this.position] = 0
+    this.position = this.buffer.writeUInt32BE(length, this.position + 1)
+  }
+
+  /** Bytes as they are. */
+  raw(bytes: Uint8Array): void {
+    this.buffer.set(bytes, this.position)
+    this.position += bytes.length
   }
 
   /** A varint field; nothing for 0. */
@@ -53,12 +61,12 @@ export class Writer {
     this.head(tag, length)
     if (typeof value === 'string') {
       // As many bytes as characters: ASCII, which latin1 copies straight.
-      if (value.length === length) this.buffer.write(value, this.#at, length, 'latin1')
-      else this.buffer.write(value, this.#at, length, 'utf8')
+      if (value.length === length) this.buffer.write(value, this.position, length, 'latin1')
+      else this.buffer.write(value, this.position, length, 'utf8')
     } else {
-      this.buffer.set(value, this.#at)
+      this.buffer.set(value, this.position)
     }
-    this.#at += length
+    this.position += length
   }
 }
 
@@ -96,6 +104,14 @@ export class Reader {
     const end = this.varint() + this.at
     if (end > this.end) throw new RangeError('truncated message')
     return end
+  }
+
+  /** A reader of the embedded message that comes next; this one goes on behind it. */
+  enter(): Reader {
+    const end = this.length()
+    const inner = new Reader(this.buffer, this.at, end)
+    this.at = end
+    return inner
   }
 
   string(): string {

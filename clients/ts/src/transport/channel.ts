@@ -10,8 +10,11 @@ import { framed, MessageSplitter } from './message-splitter.js'
 /** Who listens to a stream. */
 export interface RawListener {
   onMessage(message: Buffer): void
-  /** Once, unless `cancel` was called before. Without an error: the sidecar ended it in order. */
-  onEnd(error: PannierError | undefined): void
+  /**
+   * Once, unless `cancel` was called before. Without an error: the sidecar ended it in order. `reached` false: there never was a
+   * connection, so nothing of what was written has arrived anywhere.
+   */
+  onEnd(error: PannierError | undefined, reached: boolean): void
 }
 
 /** A stream of raw messages. */
@@ -25,6 +28,8 @@ export interface RawStream {
   /** Takes nothing more in until `resume`: the sender then has to wait as well. */
   pause(): void
   resume(): void
+  /** Messages that have their heads already, in one write. */
+  send(frames: Uint8Array): void
   /** Ends it at once and silently. */
   cancel(): void
 }
@@ -42,9 +47,12 @@ export class Channel {
   #session: http2.ClientHttp2Session | undefined
   /** That one, and former ones that end in order. */
   readonly #sessions = new Set<http2.ClientHttp2Session>()
+  readonly #connected = new WeakSet<http2.ClientHttp2Session>()
   #over = false
   #why: Error | undefined
   #streams = 0
+  /** Of these streams: those that keep the process from ending. */
+  #holding = 0
   #pinging: NodeJS.Timeout | undefined
 
   constructor(
@@ -58,22 +66,22 @@ export class Channel {
     return this.#session && !this.#session.closed ? this.#streams : 0
   }
 
-  /** Opens a stream; if it cannot be, that is its end. */
-  open(path: string, headers: Readonly<Record<string, string>>, listener: RawListener): RawStream {
+  /** Opens a stream; if it cannot be, that is its end. While one with `hold` is open, the process does not end by itself. */
+  open(path: string, headers: Readonly<Record<string, string>>, listener: RawListener, hold = true): RawStream {
     if (this.#over) {
-      queueMicrotask(() => listener.onEnd(closed('the connection')))
-      return { write: () => false, drained: () => Promise.resolve(), finish() {}, pause() {}, resume() {}, cancel() {} }
+      queueMicrotask(() => listener.onEnd(closed('the connection'), false))
+      return { write: () => false, send() {}, drained: () => Promise.resolve(), finish() {}, pause() {}, resume() {}, cancel() {} }
     }
     const session = this.#usable()
     const stream = session.request({ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers', ...headers }, { endStream: false })
-    this.#opened(session)
+    this.#opened(session, hold)
     let over = false
     let status: PannierError | 'ok' | undefined
     const end = (cause?: unknown): void => {
       if (over) return
       over = true
       stream.close(NGHTTP2_CANCEL)
-      listener.onEnd(status === 'ok' ? undefined : (status ?? unreachable('the stream broke', cause ?? this.#why)))
+      listener.onEnd(status === 'ok' ? undefined : (status ?? unreachable('the stream broke', cause ?? this.#why)), this.#connected.has(session))
     }
     const heed = (received: http2.IncomingHttpHeaders): void => {
       status = fromHeaders(received) ?? status
@@ -92,7 +100,7 @@ export class Channel {
     // After all data, also where the trailers were faster.
     stream.on('end', () => end())
     stream.on('close', () => {
-      this.#closed(session)
+      this.#closed(session, hold)
       end()
     })
     return {
@@ -109,6 +117,7 @@ export class Channel {
       finish: () => void (over || stream.end()),
       pause: () => void stream.pause(),
       resume: () => void stream.resume(),
+      send: frames => void (over || stream.write(frames)),
       cancel: () => {
         over = true
         stream.close(NGHTTP2_CANCEL)
@@ -132,15 +141,18 @@ export class Channel {
     if (present && !present.closed && !present.destroyed) return present
     this.#why = undefined
     this.#streams = 0
+    this.#holding = 0
     const { authority, socket } = dial(this.target, this.tls)
     const session = http2.connect(authority, { createConnection: () => socket, settings: { enablePush: false, initialWindowSize: this.window } })
     this.#session = session
     this.#sessions.add(session)
-    const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS)
+    const slow = setTimeout(() => session.destroy(new Error(`no connection after ${CONNECT_MS} ms`)), CONNECT_MS).unref()
     session.once('connect', () => {
       clearTimeout(slow)
       // Node tells of the connection also after the end of it.
-      if (!session.destroyed) session.setLocalWindowSize(this.window)
+      if (session.destroyed) return
+      this.#connected.add(session)
+      session.setLocalWindowSize(this.window)
     })
     session.on('error', (error: Error) => {
       if (this.#session === session) this.#why = error
@@ -157,18 +169,19 @@ export class Channel {
     return session
   }
 
-  #opened(session: http2.ClientHttp2Session): void {
+  #opened(session: http2.ClientHttp2Session, hold: boolean): void {
+    if (hold && this.#holding++ === 0) session.ref()
+    // With nothing open that holds it up, no process stays for it.
+    if (this.#holding === 0) session.unref()
     if (this.#streams++ > 0) return
-    session.ref()
     clearInterval(this.#pinging)
     this.#pinging = setInterval(() => this.#ping(session), PING_EVERY_MS).unref()
   }
 
-  /** With nothing open it holds up no process. */
-  #closed(session: http2.ClientHttp2Session): void {
-    if (this.#session !== session || --this.#streams > 0) return
-    clearInterval(this.#pinging)
-    session.unref()
+  #closed(session: http2.ClientHttp2Session, hold: boolean): void {
+    if (this.#session !== session) return
+    if (hold && --this.#holding === 0) session.unref()
+    if (--this.#streams === 0) clearInterval(this.#pinging)
   }
 
   /** A peer that has gone without a word answers no ping. */

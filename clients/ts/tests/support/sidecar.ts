@@ -61,6 +61,10 @@ export class Sidecar {
     return pannier
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal)
   }
