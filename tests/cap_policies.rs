@@ -1,6 +1,12 @@
 //! Policies of caps: set, changed, refused, kept out of sight, and what happens without Valkey.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::too_many_lines
+)]
 
 mod support;
 
