@@ -23,7 +23,7 @@ pub async fn serve(pipes: &Pipes, mut requests: Streaming<v1::PipeRequest>, resp
     let mut draining = pipes.draining.subscribe();
     let mut calls = FuturesUnordered::new();
     let (mut reading, mut stopping) = (true, *draining.borrow());
-    let mut unread = None;
+    let mut unread: Option<Error> = None;
     loop {
         if calls.is_empty() && (!reading || stopping) {
             if let Some(error) = unread {
