@@ -49,9 +49,7 @@ test('the short sample of the main README compiles', async () => {
 test('linked from its folder, as npm installs it, the client makes keys of the class that the program has', async () => {
   // In a process of its own: two Baileys in one share protobufjs' roots, and then make each other's classes.
   const program = `
-    import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+    import { proto } from 'baileys'
     import { connect } from 'pannier'
     import { usePannierAuthState } from 'pannier/baileys'
     const { AppStateSyncKeyData } = proto.Message
