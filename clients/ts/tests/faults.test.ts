@@ -112,6 +112,8 @@ test('a sidecar that accepts and never answers: every call ends by its deadline,
   const bot = await open(pannier, session)
   await bot.state.keys.set(data({ session: { a: value(1) } }))
   sidecar.signal('SIGSTOP')
+  // All its threads have stopped by then.
+  await pause(100)
   const started = performance.now()
   const took = (): number => performance.now() - started
   try {

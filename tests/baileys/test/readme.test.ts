@@ -1,6 +1,8 @@
 // What the READMEs show is what people copy: it has to compile, and to live through what a bot lives through.
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { proto } from 'baileys'
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import type { Pannier } from 'pannier'
 import { usePannierAuthState } from 'pannier/baileys'
 import { type FakeWhatsApp, type Peer, startFakeWhatsApp } from '../src/fake-whatsapp.js'
@@ -44,12 +46,22 @@ test('the short sample of the main README compiles', async () => {
   await compiled(await firstSample('README.md'))
 })
 
-test('linked from its folder, as npm installs it, the client makes keys of the class that this program has', async () => {
-  const auth = await usePannierAuthState(pannier, 'keys', { logger })
-  const { AppStateSyncKeyData } = proto.Message
-  await auth.state.keys.set({ 'app-state-sync-key': { a: AppStateSyncKeyData.create({ keyData: Buffer.from('key'), timestamp: 1 }) } })
-  expect((await auth.state.keys.get('app-state-sync-key', ['a'])).a).toBeInstanceOf(AppStateSyncKeyData)
-  await auth.close()
+test('linked from its folder, as npm installs it, the client makes keys of the class that the program has', async () => {
+  // In a process of its own: two Baileys in one share protobufjs' roots, and then make each other's classes.
+  const program = `
+    import { proto } from 'baileys'
+    import { connect } from 'pannier'
+    import { usePannierAuthState } from 'pannier/baileys'
+    const { AppStateSyncKeyData } = proto.Message
+    const pannier = await connect()
+    const { state } = await usePannierAuthState(pannier, 'keys')
+    await state.keys.set({ 'app-state-sync-key': { a: AppStateSyncKeyData.create({ keyData: Buffer.from('key') }) } })
+    console.log((await state.keys.get('app-state-sync-key', ['a'])).a instanceof AppStateSyncKeyData)
+    await pannier.close()`
+  const env = { ...process.env, PANNIER_ADDRESS: sidecar.address }
+  const cwd = fileURLToPath(new URL('..', import.meta.url))
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], { cwd, env, timeout: 30_000 })
+  expect(stdout).toBe('true\n')
 })
 
 test('the bot of the README pairs, and lives through lost connections, kills, a take-over and a log-out', { timeout: 180_000 }, async () => {

@@ -21,7 +21,8 @@ const NAMES = ['baileys', '@whiskeysockets/baileys']
  */
 export function lookFrom(here = fileURLToPath(import.meta.url), main = process.argv[1], folder = process.cwd()): string[] {
   const program = [...(main === undefined ? [] : [real(main)]), join(folder, 'here')]
-  return here.includes(`${sep}node_modules${sep}`) ? [here, ...program] : [...program, here]
+  // Some loaders (Vitest, --preserve-symlinks) name this file by the link.
+  return real(here).includes(`${sep}node_modules${sep}`) ? [here, ...program] : [...program, here]
 }
 
 /** The one given, or the one installed. */
