@@ -5,7 +5,17 @@ use std::{env, error::Error, fs, path::PathBuf};
 use prost::Message as _;
 
 /// Messages that carry secrets: their `Debug` is written by hand and shows sizes only.
-const SECRET: &[&str] = &[".pannier.v1.Record", ".pannier.v1.Fragment", ".pannier.v1.BlobChunk"];
+const SECRET: &[&str] = &[
+    ".pannier.v1.Record",
+    ".pannier.v1.Fragment",
+    ".pannier.v1.BlobChunk",
+    ".pannier.v1.JobSpec",
+    ".pannier.v1.WorkJob",
+    ".pannier.v1.WorkSettle",
+    ".pannier.v1.WorkProgress",
+    ".pannier.v1.Job",
+    ".pannier.v1.AckJobsRequest.Ack",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from("proto");
