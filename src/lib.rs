@@ -16,6 +16,7 @@ pub mod error;
 mod owner;
 pub mod proto;
 mod rpc;
+pub mod schedule;
 pub mod server;
 pub mod session;
 pub mod valkey;

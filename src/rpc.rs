@@ -40,6 +40,72 @@ pub fn namespace(value: String) -> Result<String> {
     Ok(value)
 }
 
+/// Bytes of an id.
+pub const ID_MAX: usize = 512;
+
+/// An id of 1..512 bytes.
+pub fn id(field: impl Into<String>, value: &str) -> Result<()> {
+    match value.len() {
+        1..=ID_MAX => Ok(()),
+        0 => Err(Error::bad_field(field, "must not be empty (1..512 bytes)")),
+        _ => Err(Error::bad_field(field, "must be at most 512 bytes")),
+    }
+}
+
+/// 16..64 printable ASCII characters.
+pub fn request_id(field: &str, value: &str) -> Result<()> {
+    let printable = value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if (16..=64).contains(&value.len()) && printable {
+        return Ok(());
+    }
+    Err(Error::bad_field(field, "must be 16..64 printable ASCII characters, such as a UUID"))
+}
+
+/// The longest span that anything may be kept or counted.
+pub const DAYS_400: Duration = Duration::from_secs(400 * 24 * 3600);
+
+/// A span of whole milliseconds, from 1 ms to `most`; `None` when it is absent.
+pub fn span_ms(field: &str, value: Option<prost_types::Duration>, most: Duration) -> Result<Option<u64>> {
+    whole(field, value, most, 1_000_000, "milliseconds")
+}
+
+/// A span of whole microseconds, from 1 µs to `most`; `None` when it is absent.
+pub fn span_us(field: &str, value: Option<prost_types::Duration>, most: Duration) -> Result<Option<u64>> {
+    whole(field, value, most, 1_000, "microseconds")
+}
+
+fn whole(
+    field: &str,
+    value: Option<prost_types::Duration>,
+    most: Duration,
+    unit_ns: u128,
+    units: &str,
+) -> Result<Option<u64>> {
+    let Some(value) = value else { return Ok(None) };
+    let wrong = || Error::bad_field(field, format!("must be 1 to {} {units}", most.as_nanos() / unit_ns));
+    // The sign of both parts must agree, and the smaller part must be below a second: else it is no Duration at all.
+    if value.seconds < 0 || !(0..1_000_000_000).contains(&value.nanos) {
+        return Err(wrong());
+    }
+    let nanos =
+        u128::from(value.seconds.unsigned_abs()) * 1_000_000_000 + u128::from(value.nanos.unsigned_abs());
+    if nanos % unit_ns != 0 {
+        return Err(Error::bad_field(field, format!("must be whole {units}")));
+    }
+    if nanos == 0 || nanos > most.as_nanos() {
+        return Err(wrong());
+    }
+    u64::try_from(nanos / unit_ns).map(Some).map_err(|_| wrong())
+}
+
+/// A span for a reply.
+pub fn duration(ms: u64) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(ms / 1000).unwrap_or(i64::MAX),
+        nanos: i32::try_from(ms % 1000 * 1_000_000).unwrap_or(0),
+    }
+}
+
 /// A page size; 0 means the default.
 pub fn page(value: u32, default: u32) -> Result<usize> {
     match value {
@@ -99,6 +165,15 @@ fn timeout(text: &str) -> Option<Duration> {
         "n" => Duration::from_nanos(amount),
         _ => return None,
     })
+}
+
+/// The deadline of a call that waits for nothing but Valkey, asked for inside a stream: 0 means the default.
+pub fn stream_deadline(timeout_ms: u32) -> Result<Instant> {
+    let asked = Duration::from_millis(u64::from(timeout_ms));
+    if asked > TIMEOUT_MOST {
+        return Err(Error::bad_field("timeout_ms", "must be at most 120000"));
+    }
+    Ok(Instant::now() + if timeout_ms == 0 { UNARY } else { asked })
 }
 
 /// Answers a unary call.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, Result};
-pub use crate::rpc::{namespace, page};
+pub use crate::rpc::{namespace, page, request_id};
 
 /// Bytes of a blob's name.
 pub const NAME_MAX: usize = 256;
@@ -20,15 +20,6 @@ pub fn blob(field: &str, value: &str) -> Result<()> {
         0 => Err(Error::bad_field(field, "must not be empty (1..256 bytes)")),
         _ => Err(Error::bad_field(field, "must be at most 256 bytes")),
     }
-}
-
-/// 16..64 printable ASCII characters.
-pub fn request_id(field: &str, value: &str) -> Result<()> {
-    let printable = value.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
-    if (16..=64).contains(&value.len()) && printable {
-        return Ok(());
-    }
-    Err(Error::bad_field(field, "must be 16..64 printable ASCII characters, such as a UUID"))
 }
 
 /// A digest of the client's own.

@@ -1,5 +1,10 @@
+-- Microseconds by the server.
+local function server_us()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
 -- Milliseconds by the server.
 local function server_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  return math.floor(server_us() / 1000)
 end

@@ -1,6 +1,13 @@
--- Milliseconds by the server, shifted by a test (milliseconds in the key `pannier:test-clock`).
-local function server_ms()
+-- Microseconds by the server, as a test wants them: the key `pannier:test-clock` holds milliseconds to add, or `=` and the
+-- milliseconds at which the clock stands still.
+local function server_us()
+  local set = redis.call('GET', 'pannier:test-clock') or '0'
+  if string.sub(set, 1, 1) == '=' then return tonumber(string.sub(set, 2)) * 1000 end
   local time = redis.call('TIME')
-  local shift = tonumber(redis.call('GET', 'pannier:test-clock') or 0)
-  return time[1] * 1000 + math.floor(time[2] / 1000) + shift
+  return time[1] * 1000000 + time[2] + tonumber(set) * 1000
+end
+
+-- Milliseconds by the server.
+local function server_ms()
+  return math.floor(server_us() / 1000)
 end

@@ -4,6 +4,8 @@
 pub mod catalog;
 pub mod index;
 pub mod keys;
+pub mod namespace;
 pub mod reply;
+pub mod request;
 pub mod scripts;
 pub mod sweeper;

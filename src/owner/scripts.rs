@@ -26,6 +26,7 @@ pub static UNLIST: Script = Script::new("owner/unlist", include_str!("unlist.lua
 pub static INDEX: Script = Script::new("owner/index", include_str!("index.lua"));
 pub static DUE: Script =
     Script::new("owner/due", concat!("#!lua flags=no-writes\n", clock!(), include_str!("due.lua")));
+pub static NAMESPACE: Script = Script::new("owner/namespace", include_str!("namespace.lua"));
 
 /// All of them, to be loaded on every connect.
-pub static ALL: &[&Script] = &[&UNLIST, &INDEX, &DUE];
+pub static ALL: &[&Script] = &[&UNLIST, &INDEX, &DUE, &NAMESPACE];

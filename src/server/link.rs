@@ -12,7 +12,7 @@ use crate::{
     crypto::{Reload, SharedKeyring},
     owner,
     proto::v1::Durability,
-    session,
+    schedule, session,
     valkey::{
         DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script, StartError,
         Target, UrlTarget,
@@ -20,11 +20,13 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND];
+const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
 
 /// Every script there is.
-static SCRIPTS: LazyLock<Vec<&'static Script>> =
-    LazyLock::new(|| [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat());
+static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
+    let all = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS, schedule::SCRIPTS];
+    all.concat()
+});
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {

@@ -31,10 +31,12 @@ use crate::{
     admin::{self, About},
     blob::{self, Blobs},
     config::{Config, ConfigError},
+    owner::namespace::Namespaces,
     proto::{
         FILE_DESCRIPTOR_SET,
-        v1::{admin_service_server, blob_service_server, session_service_server},
+        v1::{admin_service_server, blob_service_server, schedule_service_server, session_service_server},
     },
+    schedule::{self, Schedules, gate::NoCaps},
     session::{self, Sessions},
 };
 
@@ -45,6 +47,7 @@ pub const STOP_WITHIN: Duration = Duration::from_secs(25);
 const SERVICES: &[&str] = &[
     session_service_server::SERVICE_NAME,
     blob_service_server::SERVICE_NAME,
+    schedule_service_server::SERVICE_NAME,
     admin_service_server::SERVICE_NAME,
 ];
 
@@ -92,6 +95,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
 
     let blobs = Blobs::new(link.clone(), Arc::new(keyring.clone()), Arc::clone(&sessions), config.blobs);
 
+    let namespaces = Arc::new(Namespaces::new(link.clone(), Arc::new(keyring.clone())));
+    let schedules = Schedules::new(link.clone(), Arc::new(keyring.clone()), namespaces, Arc::new(NoCaps));
+
     let readiness = Readiness::default();
     let about = About {
         link: link.clone(),
@@ -103,7 +109,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let mut routes = Routes::new(readiness.service(SERVICES))
         .add_service(admin::service(about))
         .add_service(session::service(Arc::clone(&sessions)))
-        .add_service(blob::service(Arc::clone(&blobs)));
+        .add_service(blob::service(Arc::clone(&blobs)))
+        .add_service(schedule::service(Arc::clone(&schedules)));
     if config.reflection {
         routes = with_reflection(routes)?;
     }
@@ -136,6 +143,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         accepting,
         sessions,
         blobs,
+        schedules,
         link,
         link_stop,
         file: bound.file,

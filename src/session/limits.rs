@@ -1,6 +1,6 @@
 //! What a request may hold. Everything outside is INVALID_ARGUMENT naming the field, before anything is written.
 
-pub use crate::rpc::{UNARY_BYTES, namespace, page, span};
+pub use crate::rpc::{ID_MAX, UNARY_BYTES, id, namespace, page, span};
 use crate::{
     error::{Error, Result},
     proto::v1,
@@ -8,21 +8,10 @@ use crate::{
 
 /// Bytes of a record type.
 pub const TYPE_MAX: usize = 128;
-/// Bytes of an id, a session name, an owner, a writer.
-pub const ID_MAX: usize = 512;
 /// Ids of one Get.
 pub const GET_MAX: usize = 1_000;
 /// Bytes of one reply message, about.
 pub const MESSAGE_BYTES: usize = 1024 * 1024;
-/// A name of 1..512 bytes.
-pub fn id(field: impl Into<String>, value: &str) -> Result<()> {
-    match value.len() {
-        1..=ID_MAX => Ok(()),
-        0 => Err(Error::bad_field(field, "must not be empty (1..512 bytes)")),
-        _ => Err(Error::bad_field(field, "must be at most 512 bytes")),
-    }
-}
-
 /// A record type of 1..128 bytes.
 pub fn record_type(field: impl Into<String>, value: &str) -> Result<()> {
     match value.len() {

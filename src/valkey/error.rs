@@ -63,6 +63,11 @@ impl ServerError {
         matches!(self, Self::ReadOnly | Self::Loading | Self::MasterDown)
     }
 
+    /// Whether the same call may succeed when it is sent again: nothing was written.
+    pub(super) fn is_passing(&self) -> bool {
+        self.needs_reconnect() || matches!(self, Self::NoScript | Self::TryAgain | Self::Busy)
+    }
+
     /// The first word of the reply, or a stand-in for it.
     pub fn code(&self) -> &str {
         match self {

@@ -197,7 +197,11 @@ impl Inner {
             pipeline.cmd("ZSCORE").arg(&index).arg(&tag.as_bytes()[..]);
             // Looked for after the index: an owner made meanwhile is there by now.
             // A blob shares the tag of the session of its name: neither stands for the other.
-            let key = if kind == "blob" { "b" } else { "h" };
+            let key = match kind {
+                "blob" => "b",
+                "namespace" => "k",
+                _ => "h",
+            };
             pipeline.cmd("EXISTS").arg(self.names.owner(tag, key));
             let (_, replies) = self.exchange(Lane::Small, &pipeline, 4, false, deadline).await?;
             let replies = replies.into_iter().map(reply).collect::<Result<Vec<_>, _>>()?;

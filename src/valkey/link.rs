@@ -78,6 +78,11 @@ impl Link {
         self.inner.state()
     }
 
+    /// Whether a call would be sent at once.
+    pub fn is_ready(&self) -> bool {
+        self.inner.current().is_some()
+    }
+
     /// Waits until the start fails for a reason that only a human can mend: the process must exit with its code.
     pub async fn start_error(&self) -> StartError {
         let mut failed = self.inner.failed();
