@@ -9,21 +9,27 @@
 mod batch;
 mod convert;
 mod crons;
+mod discover;
+mod every;
 pub mod gate;
 mod gated;
 mod handle;
 mod header;
+mod jobs;
 mod limits;
+mod listing;
 mod poll;
 mod queue;
 mod rpc;
 mod runner;
 mod scripts;
 mod sealed;
+mod settings;
 mod spec;
 mod store;
 mod stream;
 mod timers;
+mod watch;
 mod worker;
 
 use std::{
@@ -66,13 +72,15 @@ impl Schedules {
         namespaces: Arc<Namespaces>,
         gate: Arc<dyn Gate>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        let schedules = Arc::new(Self {
             store: Arc::new(Store { link, keyring, namespaces }),
             timers: Timers::start(),
             gate,
             queues: Mutex::default(),
             draining: CancellationToken::new(),
-        })
+        });
+        tokio::spawn(discover::run(Arc::downgrade(&schedules)));
+        schedules
     }
 
     /// A queue in use.

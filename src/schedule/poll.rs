@@ -111,7 +111,10 @@ pub async fn nack(
         let verdict = match v1::NackVerdict::try_from(nack.verdict) {
             Ok(verdict) if verdict != v1::NackVerdict::Unspecified => verdict,
             _ => {
-                return Err(Error::bad_field(format!("nacks[{n}].verdict"), "must be RETRY, FAIL or RELEASE"));
+                return Err(Error::bad_field(
+                    format!("nacks[{n}].verdict"),
+                    "must be RETRY, FAIL or RELEASE",
+                ));
             }
         };
         let wait = limits::retry_after(&format!("nacks[{n}].retry_after"), nack.retry_after.as_ref())?;

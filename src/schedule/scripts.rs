@@ -34,6 +34,6 @@ pub static CRON: Script = script!("cron", "#!lua");
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[
-    &ENQUEUE, &LEASE, &SETTLE, &RENEW, &TICK, &FIND, &CHANGE, &DEAD, &PURGE, &LIST, &CONFIGURE, &STATS, &DEFER,
-    &CRON,
+    &ENQUEUE, &LEASE, &SETTLE, &RENEW, &TICK, &FIND, &CHANGE, &DEAD, &PURGE, &LIST, &CONFIGURE, &STATS,
+    &DEFER, &CRON,
 ];

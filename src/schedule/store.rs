@@ -158,13 +158,8 @@ impl Store {
             let known = queue.known.load(Ordering::Relaxed);
             let mut name = Vec::new();
             if !known {
-                self.absent_or_known(queue, deadline).await?;
-                let keyring = self.keyring.current();
-                name = keyring.index_name_key().seal_name(
-                    queue.name.tag(),
-                    &queue.name.namespace,
-                    &queue.name.queue,
-                );
+                self.make(queue, deadline).await?;
+                name = self.sealed_name(queue);
             }
             let mut args = vec![name, cron.clone()];
             for item in items {
@@ -184,8 +179,7 @@ impl Store {
                 _ => return Err(unexpected()),
             }
             if !known {
-                self.listing().made(queue.name.tag(), 0, deadline).await?;
-                queue.known.store(true, Ordering::Relaxed);
+                self.made(queue, deadline).await?;
             }
             let _now = number(rest.next())?;
             queue.seen(number(rest.next())?);
@@ -197,8 +191,26 @@ impl Store {
         }
     }
 
+    /// The queue's name, as its head holds it.
+    pub fn sealed_name(&self, queue: &Queue) -> Vec<u8> {
+        let name = &queue.name;
+        self.keyring.current().index_name_key().seal_name(name.tag(), &name.namespace, &name.queue)
+    }
+
+    /// The queue has been made.
+    pub async fn made(&self, queue: &Queue, deadline: Instant) -> Result<()> {
+        if !queue.known.load(Ordering::Relaxed) {
+            self.listing().made(queue.name.tag(), 0, deadline).await?;
+            queue.known.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
     /// Before a queue is made: its absence is proven, and the index says that it is being made.
-    async fn absent_or_known(&self, queue: &Queue, deadline: Instant) -> Result<()> {
+    pub async fn make(&self, queue: &Queue, deadline: Instant) -> Result<()> {
+        if queue.known.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let mut read = redis::cmd("EXISTS");
         read.arg(queue.head());
         if self.link.run(Lane::Small, Op::Cmd(read), deadline).await? == Value::Int(0) {

@@ -14,6 +14,7 @@
 pub mod attach;
 pub mod blob;
 pub mod link;
+pub mod schedule;
 pub mod unary;
 pub mod valkey;
 

@@ -5,6 +5,8 @@
 --   {'NEED', seq, buckets…}, {'NONE'} (no queue) and {'MOVED'} (the cron's slot is another by now, or it is gone)
 local SPEC, SPEC_LEN = '>BBI2I2I4BBI6I5BI6c8c16', 54
 if ARGV[2] == '' and not head[1] then return {'NONE'} end
+-- Ingest and crons have no request id: there the second time is told as such.
+local NOBODY = string.rep('\0', 8)
 local MADE, FOUND, REPLACED_, RESCHEDULED_, ENDED = 1, 2, 3, 4, 5
 local items, taken, new = {}, {}, 0
 local CRON = '>I6I6I6'
@@ -75,7 +77,7 @@ local function create(i)
 end
 
 local function found(i, number, j)
-  if j.request == i.request then return answer(j.outcome, number, j, true) end
+  if i.request ~= NOBODY and j.request == i.request then return answer(j.outcome, number, j, true) end
   if is_final(j) and taken_until(j) <= now then return create(i) end
   if j.state == 'D' or j.state == 'C' or (j.state == 'X' and i.conflict ~= 2) then return answer(ENDED, number, j) end
   if j.state == 'L' or i.conflict < 2 then return answer(FOUND, number, j) end
