@@ -8,6 +8,7 @@ mod healthcheck;
 mod keys;
 mod outcome;
 mod output;
+mod queue;
 mod serve;
 mod sessions;
 mod stop;
@@ -38,6 +39,8 @@ enum Command {
     Stop(stop::Arguments),
     Sessions(sessions::Arguments),
     Blobs(blobs::Arguments),
+    Queue(queue::Arguments),
+    Crons(queue::crons::Arguments),
     Keys(keys::Arguments),
     Config(config::Arguments),
     Healthcheck(healthcheck::Arguments),
@@ -70,6 +73,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Stop(arguments) => in_runtime(stop::run(arguments)),
         Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
         Command::Blobs(arguments) => in_runtime(blobs::run(arguments)),
+        Command::Queue(arguments) => in_runtime(queue::run(arguments)),
+        Command::Crons(arguments) => in_runtime(queue::crons::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),

@@ -10,7 +10,7 @@ use crate::{
     crypto::OwnerTag,
     error::Result,
     owner::catalog::{BUCKETS, tags},
-    valkey::{Lane, Op},
+    valkey::{Lane, Link, Op},
 };
 
 /// Between two walks over the index: what is new is told at once, but a message may be lost.
@@ -29,7 +29,7 @@ pub async fn run(schedules: Weak<Schedules>) {
                 AGAIN
             }
         };
-        let channel = channel(&here);
+        let channel = channel(&here.store.link);
         let mut news = here.store.link.subscribe(&channel).await;
         drop(here);
         let until = tokio::time::Instant::now() + wait;
@@ -52,8 +52,8 @@ pub async fn run(schedules: Weak<Schedules>) {
 }
 
 /// Where new queues are told of.
-pub fn channel(schedules: &Schedules) -> Vec<u8> {
-    format!("{}queues", schedules.store.link.prefix()).into_bytes()
+pub fn channel(link: &Link) -> Vec<u8> {
+    format!("{}queues", link.prefix()).into_bytes()
 }
 
 async fn walk(schedules: &Schedules) -> Result<()> {

@@ -7,15 +7,30 @@ use tokio::time::Instant;
 
 use crate::{error::Result, proto::v1::CapGate};
 
+/// Whose sends a policy counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// All of the namespace.
+    Namespace,
+    /// Those of one sender.
+    Sender,
+    /// Those to one recipient.
+    Recipient,
+    /// Those of one sender to one recipient.
+    Pair,
+}
+
 /// What a cap says of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Counted, or counted before for the same attempt.
+    /// Counted, or counted before for the same attempt, or let through without Valkey (fail_open).
     Allowed,
     /// Waiting this long succeeds, if nobody else takes it.
     Denied {
-        /// Which policy, and whose count: equal ones are denied together.
-        subject: String,
+        /// Which of the gate's policies.
+        policy: String,
+        /// What it counts together: other jobs of the same are denied too.
+        counts: Counts,
         /// How long.
         retry_after: Duration,
     },
@@ -35,50 +50,44 @@ pub trait Gate: Send + Sync {
         &'a self,
         namespace: &'a str,
         gate: &'a CapGate,
-        send_id: &'a [u8],
+        send_id: &'a str,
         deadline: Instant,
     ) -> Deciding<'a, Verdict>;
 
     /// Gives back what `send_id` took: its attempt will never be.
-    fn refund<'a>(
-        &'a self,
-        namespace: &'a str,
-        gate: &'a CapGate,
-        send_id: &'a [u8],
-        deadline: Instant,
-    ) -> Deciding<'a, ()>;
+    fn refund<'a>(&'a self, namespace: &'a str, send_id: &'a str, deadline: Instant) -> Deciding<'a, ()>;
 
-    /// When the k-th further unit is free, for k = 1..=count.
-    fn frees<'a>(
+    /// How long until the `unit`-th further send of a policy could go; `None`: it cannot say.
+    fn unit_after<'a>(
         &'a self,
         namespace: &'a str,
         gate: &'a CapGate,
-        from: usize,
-        count: usize,
+        policy: &'a str,
+        unit: u32,
         deadline: Instant,
-    ) -> Deciding<'a, Vec<Duration>>;
+    ) -> Deciding<'a, Option<Duration>>;
 }
 
 /// Knows no policy.
 pub struct NoCaps;
 
 impl Gate for NoCaps {
-    fn consume<'a>(&'a self, _: &'a str, _: &'a CapGate, _: &'a [u8], _: Instant) -> Deciding<'a, Verdict> {
+    fn consume<'a>(&'a self, _: &'a str, _: &'a CapGate, _: &'a str, _: Instant) -> Deciding<'a, Verdict> {
         Box::pin(async { Ok(Verdict::Unknown) })
     }
 
-    fn refund<'a>(&'a self, _: &'a str, _: &'a CapGate, _: &'a [u8], _: Instant) -> Deciding<'a, ()> {
+    fn refund<'a>(&'a self, _: &'a str, _: &'a str, _: Instant) -> Deciding<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn frees<'a>(
+    fn unit_after<'a>(
         &'a self,
         _: &'a str,
         _: &'a CapGate,
-        _: usize,
-        _: usize,
+        _: &'a str,
+        _: u32,
         _: Instant,
-    ) -> Deciding<'a, Vec<Duration>> {
-        Box::pin(async { Ok(Vec::new()) })
+    ) -> Deciding<'a, Option<Duration>> {
+        Box::pin(async { Ok(None) })
     }
 }

@@ -78,11 +78,6 @@ impl Handle {
         Some(list)
     }
 
-    /// Whether workers are here.
-    pub fn has_workers(&self) -> bool {
-        !self.workers.lock().unwrap_or_else(PoisonError::into_inner).list.is_empty()
-    }
-
     /// Plans a tick in `ms` from now, unless one comes sooner.
     pub fn tick_in(self: &Arc<Self>, ms: u64) {
         let at = self.timers.now() + ms;

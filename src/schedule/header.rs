@@ -25,8 +25,6 @@ pub struct Header {
     pub fence: u64,
     pub reason: u8,
     pub deadline: u64,
-    pub id: [u8; 16],
-    pub group: Option<[u8; GROUP]>,
 }
 
 struct Cursor<'a>(&'a [u8]);
@@ -72,8 +70,6 @@ impl Header {
             fence,
             reason,
             deadline,
-            id: raw.get(60..LEN)?.try_into().ok()?,
-            group: raw.get(LEN..).and_then(|group| group.try_into().ok()),
         })
     }
 

@@ -202,6 +202,9 @@ impl Store {
         if !queue.known.load(Ordering::Relaxed) {
             self.listing().made(queue.name.tag(), 0, deadline).await?;
             queue.known.store(true, Ordering::Relaxed);
+            // Others serve its timers too. Whoever misses this finds it by the index.
+            let channel = super::discover::channel(&self.link);
+            let _ = self.link.publish(&channel, queue.name.tag().as_bytes(), deadline).await;
         }
         Ok(())
     }

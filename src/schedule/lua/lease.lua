@@ -80,7 +80,6 @@ if want > 0 then
         gone[#gone + 1] = member
       elseif j.deadline > 0 and j.deadline < now then
         gone[#gone + 1] = member
-        j.verdict = '-'
         final(number, j, 'X', 3)
         store(number, j)
       elseif flag(j, CAP) and not allowed[number] then
