@@ -141,25 +141,7 @@ async fn serve(
             }
             worker.step(Duration::from_millis(500)).await?;
         }
-        let mut seen = fleet.seen.lock().unwrap();
-        for (number, fence) in waiting {
-            let outcome = worker.outcomes[&(number, fence)];
-            if matches!(outcome, SettleOutcome::Ok | SettleOutcome::AlreadyDone) && !failing.contains(&fence)
-            {
-                let before = seen.settled.insert(number, fence);
-                // A failure whose answer was lost is seen as done before: only an OK says that this lease ended the job.
-                if outcome == SettleOutcome::Ok {
-                    assert!(
-                        before.is_none_or(|before| before == fence || !is_ok(&seen, number, before)),
-                        "settled twice"
-                    );
-                }
-                if outcome == SettleOutcome::AlreadyDone {
-                    seen.settled.remove(&number);
-                }
-            }
-        }
-        drop(seen);
+        record(fleet, &waiting, &worker.outcomes, &failing);
         let freed = u32::try_from(held.len()).unwrap();
         held.clear();
         worker.outcomes.clear();
@@ -167,9 +149,20 @@ async fn serve(
     }
 }
 
-/// Every OK is recorded; one that was taken back is not there.
-fn is_ok(seen: &Seen, number: u64, fence: u64) -> bool {
-    seen.settled.get(&number) == Some(&fence)
+/// No job may be settled as done by two leases. (One that was done before is so by the same lease: its answer was lost.)
+fn record(
+    fleet: &Fleet,
+    waiting: &[(u64, u64)],
+    outcomes: &HashMap<(u64, u64), SettleOutcome>,
+    failing: &HashSet<u64>,
+) {
+    let mut seen = fleet.seen.lock().unwrap();
+    for (number, fence) in waiting {
+        if outcomes[&(*number, *fence)] == SettleOutcome::Ok && !failing.contains(fence) {
+            let before = seen.settled.insert(*number, *fence);
+            assert_eq!(before, None, "job {number} was settled twice");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

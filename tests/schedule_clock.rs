@@ -242,6 +242,27 @@ async fn with_skip_delayed_a_waiting_head_lets_the_others_go() {
     assert_eq!(queue.take(10).await[0].id, "b");
 }
 
+#[tokio::test]
+async fn jobs_that_are_in_no_list_are_put_back() {
+    // bullmq#2870: a hash without an entry in any set kept its id for ever.
+    let (valkey, _sidecar, queue) = start().await;
+    queue.add(delayed("scheduled", HOUR)).await;
+    queue.add(grouped("of a group", "chat")).await;
+    queue.add(v1::JobSpec { priority: 0, ..job("leased") }).await;
+    queue.lease(&request_id(), 1, HOUR, 0).await;
+    for key in valkey.keys("*") {
+        if [":due", ":rdy", ":lse", ":grp", ":ga"].iter().any(|suffix| key.ends_with(suffix)) {
+            let _: i64 = valkey.command(&["DEL", &key]);
+        }
+    }
+    until("they are back", || async {
+        let counts = queue.counts().await;
+        counts.scheduled == 1 && counts.ready == 2
+    })
+    .await;
+    assert_eq!(queue.cancel("scheduled").await, v1::cancel_job_response::Outcome::Cancelled);
+}
+
 fn cron(id: &str, rule: v1::cron::Rule) -> v1::Cron {
     v1::Cron {
         id: id.into(),
@@ -309,7 +330,9 @@ async fn a_changed_cron_fires_by_its_new_rule() {
     let changed = upsert(&queue, changed).await;
     assert_eq!(changed.outcome(), upsert_cron_response::Outcome::Updated);
     set(&valkey, at_ms(changed.next_at.as_ref()));
-    assert_eq!(&next(&queue).await.payload[..], b"new");
+    let got = next(&queue).await;
+    assert_eq!(&got.payload[..], b"new");
+    queue.ack(&got).await;
     assert!(delete(&queue, "c").await);
     assert!(!delete(&queue, "c").await);
     shift_set(&valkey, &queue, 3 * DAY).await;
@@ -358,7 +381,7 @@ async fn an_occurrence_waits_for_nobody_or_is_left_out() {
     assert!(queue.take(5).await.is_empty(), "the first one is not final");
     queue.ack(&first).await;
     shift_set(&valkey, &queue, MINUTE).await;
-    let second = next(&queue).await;
+    let second = queue.lease(&request_id(), 1, 2 * HOUR, 5_000).await.pop().unwrap();
     assert_eq!(second.id, "skip@2026-03-07T12:04:00Z");
     upsert(&queue, v1::Cron { overlap: v1::Overlap::Allow.into(), ..pattern("skip", "* * * * *", "") }).await;
     shift_set(&valkey, &queue, MINUTE).await;

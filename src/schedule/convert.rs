@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{
     handle::Handle,
     header::Header,
-    runner::give_back,
     sealed::{self, Content, Part},
     store::{Leased, Made, Settle, soon},
 };
@@ -16,6 +15,9 @@ use crate::{
     proto::v1::{self, JobState},
     rpc::timestamp,
 };
+
+/// How long a job waits that only a newer sidecar can open, ms.
+const NEWER: u64 = 60_000;
 
 /// What became of a job.
 pub fn enqueued(id: String, made: &Made) -> v1::Enqueued {
@@ -50,7 +52,13 @@ pub async fn open_jobs(handle: &Arc<Handle>, leased: Vec<Leased>, lease_ms: u64)
                 lease_ms,
             )),
             // A newer sidecar may be able to.
-            Err(OpenError::UnknownFormat) => give_back(handle, vec![(one.number, one.header.fence)]),
+            Err(OpenError::UnknownFormat) => {
+                tracing::error!(queue = %queue.short(), number = one.number, "a job was written by a newer version");
+                let (number, fence) = (one.number, one.header.fence);
+                let settle = Settle { number, fence, verdict: b'L', wait: Some(NEWER), sealed: Vec::new() };
+                let handle = Arc::clone(handle);
+                tokio::spawn(async move { handle.batchers.settle(vec![settle], soon()).await });
+            }
             Err(error) => {
                 metrics::counter!("pannier_job_corrupt_total").increment(1);
                 tracing::error!(queue = %queue.short(), number = one.number, "a job is damaged: it is dead");

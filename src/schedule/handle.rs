@@ -23,6 +23,10 @@ pub struct Handle {
     pub gate: Arc<dyn Gate>,
     /// When the next tick is planned, in ms since the start of the process; what is behind a queue's entry in the timers.
     pub planned: AtomicU64,
+    /// The next bucket to look over.
+    pub mending: AtomicU64,
+    /// When that was done last, in ms since the start of the process.
+    pub mended: AtomicU64,
     workers: Mutex<Workers>,
 }
 
@@ -42,6 +46,8 @@ impl Handle {
             timers,
             gate,
             planned: AtomicU64::new(u64::MAX),
+            mending: AtomicU64::new(0),
+            mended: AtomicU64::new(0),
             workers: Mutex::default(),
         })
     }
@@ -76,6 +82,11 @@ impl Handle {
         let len = list.len();
         list.rotate_left(turn % len);
         Some(list)
+    }
+
+    /// Whether a tick is planned: it is a queue that exists.
+    pub fn is_planned(&self) -> bool {
+        self.planned.load(Ordering::Relaxed) != u64::MAX
     }
 
     /// Plans a tick in `ms` from now, unless one comes sooner.

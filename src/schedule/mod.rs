@@ -18,6 +18,7 @@ mod header;
 mod jobs;
 mod limits;
 mod listing;
+mod mend;
 mod poll;
 mod queue;
 mod rpc;
@@ -55,6 +56,9 @@ use crate::{
     valkey::Link,
 };
 
+/// Queues in memory from which on those are dropped that do not exist.
+const MANY: usize = 4096;
+
 /// The schedule capability of one sidecar.
 pub struct Schedules {
     store: Arc<Store>,
@@ -87,6 +91,10 @@ impl Schedules {
     fn handle(&self, namespace: &str, queue: &str) -> Arc<Handle> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), queue.to_owned());
+        if queues.len() >= MANY {
+            // Those that were only asked for and are not there.
+            queues.retain(|_, handle| Arc::strong_count(handle) > 1 || handle.is_planned());
+        }
         let handle = queues.entry(key).or_insert_with(|| {
             let name = QueueName::new(&self.store.keyring.current(), namespace, queue);
             let queue = Queue::new(&self.store.link, name);

@@ -13,7 +13,7 @@ use super::{
     handle::Handle,
     queue::Queue,
     store::{Leased, Leases, Settle, soon},
-    worker::Worker,
+    worker::{Delivered, Worker},
 };
 use crate::error::Result;
 
@@ -29,6 +29,8 @@ const POLL: Duration =
 /// An empty one.
 const IDLE: Duration =
     if cfg!(feature = "test-clock") { Duration::from_millis(500) } else { Duration::from_secs(30) };
+/// After jobs that could not be handed out: they are ready again at once.
+const LATER: Duration = Duration::from_secs(1);
 /// After a call that failed.
 const AGAIN: Duration = Duration::from_millis(200);
 
@@ -43,11 +45,11 @@ pub async fn run(handle: Arc<Handle>) {
         pulse.mark_unchanged();
         turn += 1;
         let Some(workers) = handle.workers(turn) else { return };
-        let takers = reserve(&workers);
+        let (takers, others) = reserve(&workers);
         let wait = if takers.is_empty() {
             IDLE
         } else {
-            match lease(&handle, &takers, gated_most).await {
+            match lease(&handle, &takers, others, gated_most).await {
                 Ok((wait, saw_gated)) => {
                     gated_most = if saw_gated { GATED_MANY } else { GATED_FEW };
                     wait
@@ -58,6 +60,10 @@ pub async fn run(handle: Arc<Handle>) {
                 }
             }
         };
+        if wait == LATER {
+            sleep(LATER).await;
+            continue;
+        }
         tokio::select! {
             biased;
             () = sleep(wait) => {}
@@ -89,11 +95,12 @@ fn cancelled(workers: &[Arc<Worker>], queue: &Arc<Queue>, message: &[u8]) {
 
 type Taker = (Arc<Worker>, usize);
 
-/// Takes credit of workers that agree in the length of a lease.
-fn reserve(workers: &[Arc<Worker>]) -> Vec<Taker> {
-    let (mut takers, mut total) = (Vec::<Taker>::new(), 0);
+/// Takes credit of workers that agree in the length of a lease; says whether others have to wait for the next round.
+fn reserve(workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
+    let (mut takers, mut total, mut others) = (Vec::<Taker>::new(), 0, false);
     for worker in workers {
         if takers.first().is_some_and(|(first, _)| first.lease_ms != worker.lease_ms) {
+            others |= worker.has_credit();
             continue;
         }
         let got = worker.reserve(MOST - total);
@@ -102,11 +109,16 @@ fn reserve(workers: &[Arc<Worker>]) -> Vec<Taker> {
             takers.push((Arc::clone(worker), got));
         }
     }
-    takers
+    (takers, others)
 }
 
 /// One round. Gives how long to wait, and whether caps were asked.
-async fn lease(handle: &Arc<Handle>, takers: &[Taker], gated_most: usize) -> Result<(Duration, bool)> {
+async fn lease(
+    handle: &Arc<Handle>,
+    takers: &[Taker],
+    others: bool,
+    gated_most: usize,
+) -> Result<(Duration, bool)> {
     let want: usize = takers.iter().map(|(_, count)| count).sum();
     let lease_ms = takers[0].0.lease_ms;
     let asked = leases(handle, want, lease_ms, gated_most).await;
@@ -120,14 +132,16 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], gated_most: usize) -> Res
         }
     };
     let count = found.leased.len();
-    let wait = wait_after(&found, count == want);
+    let wait = wait_after(&found, count == want || others);
     if count > 0 {
         handle.tick_in(lease_ms + 1);
     }
     if found.first_lease_end > 0 {
         handle.tick_in(found.first_lease_end.saturating_sub(found.now) + 1);
     }
-    deliver(handle, takers, found.leased).await;
+    if !deliver(handle, takers, found.leased).await {
+        return Ok((LATER, saw_gated));
+    }
     Ok((if saw_gated { Duration::from_millis(1) } else { wait }, saw_gated))
 }
 
@@ -161,7 +175,9 @@ fn wait_after(found: &Leases, full: bool) -> Duration {
 }
 
 /// Hands the jobs out in turn. What a worker that is gone would have got goes back, uncounted.
-async fn deliver(handle: &Arc<Handle>, takers: &[Taker], leased: Vec<Leased>) {
+///
+/// False: they could not be opened, and would come back at once.
+async fn deliver(handle: &Arc<Handle>, takers: &[Taker], leased: Vec<Leased>) -> bool {
     let mut shares: Vec<Vec<Leased>> = takers.iter().map(|_| Vec::new()).collect();
     let mut at = 0;
     for job in leased {
@@ -171,13 +187,19 @@ async fn deliver(handle: &Arc<Handle>, takers: &[Taker], leased: Vec<Leased>) {
         shares[at].push(job);
         at = (at + 1) % takers.len();
     }
-    let mut back = Vec::new();
+    let (mut back, mut opened) = (Vec::new(), true);
     for ((worker, reserved), share) in takers.iter().zip(shares) {
-        if let Err(refused) = worker.deliver(handle, *reserved, share).await {
-            back.extend(refused);
+        match worker.deliver(handle, *reserved, share).await {
+            Delivered::Sent => {}
+            Delivered::Closed(refused) => back.extend(refused),
+            Delivered::Unopened(refused) => {
+                opened = false;
+                back.extend(refused);
+            }
         }
     }
     give_back(handle, back);
+    opened
 }
 
 /// Gives leases back in the background, uncounted.

@@ -18,7 +18,7 @@ macro_rules! script {
 }
 
 pub static ENQUEUE: Script = script!("enqueue", "#!lua");
-pub static LEASE: Script = script!("lease", "#!lua");
+pub static LEASE: Script = script!("lease", "#!lua flags=allow-oom");
 pub static SETTLE: Script = script!("settle", "#!lua flags=allow-oom");
 pub static RENEW: Script = script!("renew", "#!lua flags=allow-oom");
 pub static TICK: Script = script!("tick", "#!lua flags=allow-oom");
@@ -31,9 +31,10 @@ pub static CONFIGURE: Script = script!("configure", "#!lua");
 pub static STATS: Script = script!("stats", "#!lua flags=no-writes");
 pub static DEFER: Script = script!("defer", "#!lua flags=allow-oom");
 pub static CRON: Script = script!("cron", "#!lua");
+pub static MEND: Script = script!("mend", "#!lua flags=allow-oom");
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[
     &ENQUEUE, &LEASE, &SETTLE, &RENEW, &TICK, &FIND, &CHANGE, &DEAD, &PURGE, &LIST, &CONFIGURE, &STATS,
-    &DEFER, &CRON,
+    &DEFER, &CRON, &MEND,
 ];

@@ -177,9 +177,11 @@ impl Stream {
                     self.finish_work().await;
                     return Err(schedules.stopping());
                 }
+                () = self.worker.changed.notified() => {}
                 () = self.worker.out.closed() => return Ok(()),
             }
-            if self.worker.is_done() && self.room.available_permits() == AT_ONCE {
+            if self.worker.is_done() {
+                self.finish_work().await;
                 return if leave_at.is_some() { Err(schedules.stopping()) } else { Ok(()) };
             }
         }

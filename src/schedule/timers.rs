@@ -16,6 +16,7 @@ use tokio::{
 use super::{
     crons,
     handle::Handle,
+    mend,
     store::{Ticked, soon},
 };
 use crate::error::Result;
@@ -132,6 +133,11 @@ async fn tick(handle: &Arc<Handle>) -> Result<Duration> {
         ticked.more = true;
     }
     handle.queue.wake();
+    let now = handle.timers.now();
+    if now >= handle.mended.load(Ordering::Relaxed) + u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX) {
+        handle.mended.store(now, Ordering::Relaxed);
+        mend::step(handle).await?;
+    }
     Ok(next(&ticked))
 }
 
@@ -139,10 +145,9 @@ fn next(ticked: &Ticked) -> Duration {
     if ticked.more {
         return Duration::ZERO;
     }
-    let pending = [ticked.first_due, ticked.first_lease_end, ticked.first_cron, ticked.first_trim];
+    let until = |at: u64| Duration::from_millis(at.saturating_sub(ticked.now) + 1);
+    let pending = [ticked.first_due, ticked.first_lease_end, ticked.first_cron];
     let soonest = pending.into_iter().filter(|at| *at > 0).min();
-    match soonest {
-        None => IDLE,
-        Some(at) => Duration::from_millis(at.saturating_sub(ticked.now) + 1).min(POLL),
-    }
+    let trim = if ticked.first_trim > 0 { until(ticked.first_trim) } else { IDLE };
+    soonest.map_or(IDLE, |at| until(at).min(POLL)).min(trim)
 }

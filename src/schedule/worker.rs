@@ -6,7 +6,7 @@ use std::{
 };
 
 use prost::Message as _;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tonic::Status;
 
 use super::{convert, handle::Handle, queue::Queue, runner, store::Leased};
@@ -36,6 +36,16 @@ struct State {
     closed: bool,
 }
 
+/// What became of jobs that were to go to a stream; those that did not come back as number and fence.
+pub enum Delivered {
+    /// They are on their way.
+    Sent,
+    /// It takes none any more.
+    Closed(Vec<(u64, u64)>),
+    /// They could not be opened: the keys are not there.
+    Unopened(Vec<(u64, u64)>),
+}
+
 /// What a message goes through.
 pub type Out = mpsc::Sender<Result<v1::WorkResponse, Status>>;
 
@@ -47,12 +57,21 @@ pub struct Worker {
     pub queues: Vec<Arc<Handle>>,
     max_in_flight: usize,
     pub out: Out,
+    /// A lease has ended, or nothing is on its way any more.
+    pub changed: Notify,
     state: Mutex<State>,
 }
 
 impl Worker {
     pub fn new(lease_ms: u64, queues: Vec<Arc<Handle>>, max_in_flight: usize, out: Out) -> Arc<Self> {
-        Arc::new(Self { lease_ms, queues, max_in_flight, out, state: Mutex::default() })
+        Arc::new(Self {
+            lease_ms,
+            queues,
+            max_in_flight,
+            out,
+            changed: Notify::new(),
+            state: Mutex::default(),
+        })
     }
 
     /// The place of a queue in Hello.
@@ -93,6 +112,12 @@ impl Worker {
         got
     }
 
+    /// Whether it waits for jobs.
+    pub fn has_credit(&self) -> bool {
+        let state = self.lock();
+        state.credit > 0 && !state.closed && !state.draining
+    }
+
     /// What was reserved and found nothing.
     pub fn give_back(&self, count: usize) {
         let mut state = self.lock();
@@ -108,20 +133,15 @@ impl Worker {
     }
 
     /// Sends jobs on; those of a stream that takes none any more come back.
-    pub async fn deliver(
-        &self,
-        handle: &Arc<Handle>,
-        reserved: usize,
-        leased: Vec<Leased>,
-    ) -> Result<(), Vec<(u64, u64)>> {
+    pub async fn deliver(&self, handle: &Arc<Handle>, reserved: usize, leased: Vec<Leased>) -> Delivered {
         let refs: Vec<(u64, u64)> = leased.iter().map(|job| (job.number, job.header.fence)).collect();
-        let Some(place) = self.place_of(&handle.queue) else { return Err(refs) };
+        let Some(place) = self.place_of(&handle.queue) else { return Delivered::Closed(refs) };
         let mut jobs = match convert::open_jobs(handle, leased, self.lease_ms).await {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::error!(queue = %handle.queue.name.short(), %error, "leased jobs could not be opened");
                 self.give_back(reserved);
-                return Err(refs);
+                return Delivered::Unopened(refs);
             }
         };
         {
@@ -131,7 +151,7 @@ impl Worker {
             if state.closed || state.draining {
                 drop(state);
                 self.quiet_if_drained();
-                return Err(jobs.iter().map(|job| (job.number, job.fence)).collect());
+                return Delivered::Closed(jobs.iter().map(|job| (job.number, job.fence)).collect());
             }
             for job in &mut jobs {
                 state.delivered += 1;
@@ -141,7 +161,7 @@ impl Worker {
             }
         }
         self.send_jobs(jobs).await;
-        Ok(())
+        Delivered::Sent
     }
 
     async fn send_jobs(&self, jobs: Vec<v1::WorkJob>) {
@@ -186,6 +206,7 @@ impl Worker {
         }
         let waits = state.credit > 0;
         drop(state);
+        self.changed.notify_one();
         if waits {
             self.wake();
         }
@@ -234,6 +255,7 @@ impl Worker {
         if state.draining && state.reserved == 0 && !state.quiet {
             state.quiet = true;
             drop(state);
+            self.changed.notify_one();
             // A full queue means that the client reads nothing: it will not miss it.
             let _ = self.out.try_send(Ok(v1::WorkResponse { quiet: true, ..Default::default() }));
         }

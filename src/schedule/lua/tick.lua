@@ -43,6 +43,11 @@ local trim_at = 0
 local function trim(zset, age, kept)
   age, kept = tonumber(age), tonumber(kept)
   local over = redis.call('ZCARD', zset) - kept
+  local first_ended = tonumber(first(zset))
+  if over <= 0 and (first_ended == 0 or first_ended + age > now) then
+    if first_ended > 0 and (trim_at == 0 or first_ended + age < trim_at) then trim_at = first_ended + age end
+    return
+  end
   local old = redis.call('ZRANGE', zset, 0, most - 1, 'WITHSCORES')
   local gone = {}
   for n = 1, #old, 2 do

@@ -108,13 +108,16 @@ export enum SettleOutcome {
   UNRECOGNIZED = -1,
 }
 
-/** What becomes of occurrences that nobody could fire in time (all sidecars or Valkey were down). */
+/**
+ * What becomes of occurrences that are past by more than 1 minute, since all sidecars or Valkey were down. Those that are less late
+ * fire one by one.
+ */
 export enum Misfire {
   /** MISFIRE_UNSPECIFIED - The same as FIRE_ONCE. */
   MISFIRE_UNSPECIFIED = 0,
-  /** MISFIRE_FIRE_ONCE - One job for all that were missed. */
+  /** MISFIRE_FIRE_ONCE - One job for all that were missed; its id and due time are those of the first. */
   MISFIRE_FIRE_ONCE = 1,
-  /** MISFIRE_SKIP - None; the next one that is not yet past by more than 1 minute. */
+  /** MISFIRE_SKIP - None. */
   MISFIRE_SKIP = 2,
   UNRECOGNIZED = -1,
 }
@@ -130,7 +133,10 @@ export enum Overlap {
   UNRECOGNIZED = -1,
 }
 
-/** How a failed attempt is followed by the next: after min(24 h, base · 2^(attempt − 1)). */
+/**
+ * How a failed attempt is followed by the next: after min(24 h, base · 2^(attempt − 1)). A lease that is lost is followed at once the
+ * first time; one that is lost right after another waits in the same way, so that a job that kills its workers does not keep on.
+ */
 export interface RetryPolicy {
   /**
    * 1..1 000; default 3. An attempt counts when it is leased, also when its lease is lost; RELEASE, drain and a cap's deferral
@@ -173,7 +179,10 @@ export interface JobSpec {
     | undefined;
   /** 0..8 191, default 0; a smaller one goes first. Equal ones in the order of their due times. */
   priority: number;
-  /** Jobs of one group run in the order in which they were accepted, one lease at a time. "": none. */
+  /**
+   * Jobs of one group run in the order in which they were accepted, one lease at a time; `priority` then counts between groups
+   * only. "": none.
+   */
   group: string;
   /** What is not given is the queue's. */
   retry:
@@ -383,7 +392,10 @@ export interface WorkResponse {
   draining: boolean;
   /** Heartbeats taken so far; how far leases reach now is at least the lease from when it was sent. */
   renewed: bigint;
-  /** What was wrong with a message, such as a settle whose result is too large. The stream goes on. */
+  /**
+   * What was wrong with an item of a message, such as a settle whose result is too large, or could not be done in 30 s. The stream
+   * goes on. (A message over its bounds ends it with INVALID_ARGUMENT.)
+   */
   errors: WorkError[];
 }
 
