@@ -15,6 +15,10 @@ const SECRET: &[&str] = &[
     ".pannier.v1.WorkProgress",
     ".pannier.v1.Job",
     ".pannier.v1.AckJobsRequest.Ack",
+    ".pannier.v1.ClaimResponse",
+    ".pannier.v1.CompleteClaimRequest",
+    ".pannier.v1.ConversationState",
+    ".pannier.v1.AdvanceRequest",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,6 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(&files, [&root])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("pannier.bin"), descriptors.encode_to_vec())?;
-    tonic_prost_build::configure().bytes(".").skip_debug(SECRET.to_vec()).compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        .skip_debug(SECRET.to_vec())
+        // What is said of a message is not said of the enums in it.
+        .type_attribute(".pannier.v1.ClaimResponse.Outcome", "#[derive(Debug)]")
+        .compile_fds(descriptors)?;
     Ok(())
 }

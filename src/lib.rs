@@ -9,11 +9,15 @@
 
 pub mod admin;
 pub mod blob;
+pub mod cap;
 pub mod cli;
 pub mod config;
+pub mod conversation;
 pub mod crypto;
+pub mod dedup;
 pub mod error;
 mod owner;
+pub mod pipe;
 pub mod proto;
 mod rpc;
 pub mod schedule;

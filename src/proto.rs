@@ -66,3 +66,33 @@ impl fmt::Debug for v1::ack_jobs_request::Ack {
         write!(f, "Ack({}, {} bytes)", self.number, self.result.len())
     }
 }
+
+impl fmt::Debug for v1::ClaimResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ClaimResponse(outcome {}, fence {}, {} bytes)",
+            self.outcome,
+            self.fence,
+            self.result.len()
+        )
+    }
+}
+
+impl fmt::Debug for v1::CompleteClaimRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CompleteClaimRequest({} bytes)", self.result.len())
+    }
+}
+
+impl fmt::Debug for v1::ConversationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConversationState(version {}, {} fields)", self.version, self.fields.len())
+    }
+}
+
+impl fmt::Debug for v1::AdvanceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AdvanceRequest({} to set, {} to unset)", self.set.len(), self.unset.len())
+    }
+}

@@ -7,10 +7,15 @@ mod support;
 use support::{Options, Sidecar};
 use tokio_stream::StreamExt as _;
 
-const WANTED: [&str; 4] = [
+const WANTED: [&str; 9] = [
     "grpc.health.v1.Health",
     "pannier.v1.AdminService",
     "pannier.v1.SessionService",
+    "pannier.v1.BlobService",
+    "pannier.v1.DedupService",
+    "pannier.v1.ConversationService",
+    "pannier.v1.CapService",
+    "pannier.v1.PipeService",
     "grpc.reflection.v1.ServerReflection",
 ];
 
@@ -44,7 +49,7 @@ async fn both_versions_show_every_service_and_can_be_turned_off() {
     let mut sidecar = Sidecar::start(Options::default()).await;
     let v1 = list_services!(v1, sidecar);
     let v1alpha = list_services!(v1alpha, sidecar);
-    for service in &WANTED[..3] {
+    for service in &WANTED[..8] {
         assert!(v1.iter().any(|name| name == service), "v1 lacks {service}: {v1:?}");
         assert!(v1alpha.iter().any(|name| name == service), "v1alpha lacks {service}: {v1alpha:?}");
     }

@@ -5,20 +5,15 @@
 
 mod support;
 
-use std::{
-    io::{BufRead as _, BufReader, Write as _},
-    os::unix::net::UnixStream,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::time::Duration;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use pannier::proto::v1::{self, OnHeld, attach_request::Op};
 use redis::Commands as _;
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, delete, open, put},
     blob,
+    leak::{forms, monitor, walk},
     unary::{self, Unary, answer},
 };
 
@@ -30,22 +25,6 @@ const KEY: [u8; 32] = [
     0xc8, 0xa1, 0xfe, 0x82, 0xd7, 0xb9, 0xec, 0x95, 0xc3, 0xa8, 0xf4, 0x8e, 0xd9, 0xb6, 0xe1,
 ];
 
-/// The forms in which a canary might show: as it is, in hex, in base64 at each of the three offsets.
-fn forms(canary: &[u8]) -> Vec<Vec<u8>> {
-    let hex = canary.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
-    let mut forms = vec![canary.to_vec(), hex.clone().into_bytes(), hex.to_uppercase().into_bytes()];
-    for offset in 0..3 {
-        let padded = [&vec![0; offset], canary].concat();
-        let encoded = STANDARD_NO_PAD.encode(padded);
-        // The characters that mix with what stands before and after are left out.
-        let from = [0, 2, 3][offset];
-        let form = &encoded[from..encoded.len() - 2];
-        forms.push(form.as_bytes().to_vec());
-        forms.push(form.replace('+', "-").replace('/', "_").into_bytes());
-    }
-    forms
-}
-
 fn assert_clean(what: &str, haystack: &[u8]) {
     for (canary, bytes) in [("phone", PHONE.as_bytes()), ("name", NAME.as_bytes()), ("key", &KEY[..])] {
         for (n, form) in forms(bytes).into_iter().enumerate() {
@@ -56,47 +35,6 @@ fn assert_clean(what: &str, haystack: &[u8]) {
             }
         }
     }
-}
-
-/// MONITOR's transcript, with its escapes undone.
-fn monitor(valkey: &Valkey) -> Arc<Mutex<Vec<u8>>> {
-    let transcript = Arc::new(Mutex::new(Vec::new()));
-    let mut socket = UnixStream::connect(valkey.socket()).unwrap();
-    socket.write_all(b"MONITOR\r\n").unwrap();
-    std::thread::spawn({
-        let transcript = transcript.clone();
-        move || {
-            let mut lines = BufReader::new(socket);
-            let mut line = Vec::new();
-            while matches!(lines.read_until(b'\n', &mut line), Ok(1..)) {
-                transcript.lock().unwrap().extend(unescape(&line));
-                line.clear();
-            }
-        }
-    });
-    transcript
-}
-
-fn unescape(line: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match (byte, rest.split_first()) {
-            (b'\\', Some((b'x', after))) => {
-                let hex = std::str::from_utf8(&after[..2]).unwrap();
-                out.push(u8::from_str_radix(hex, 16).unwrap());
-                rest = &after[2..];
-            }
-            // A quote, a backslash, or a control character, of which the canaries have none.
-            (b'\\', Some((escaped, after))) => {
-                out.push(*escaped);
-                rest = after;
-            }
-            _ => out.push(byte),
-        }
-    }
-    out
 }
 
 fn value(n: usize) -> Vec<u8> {
@@ -266,17 +204,4 @@ async fn no_name_number_or_key_shows_anywhere_and_no_key_of_a_session_has_a_ttl(
     for form in forms(PHONE.as_bytes()) {
         assert!(std::panic::catch_unwind(|| assert_clean("a test", &form)).is_err());
     }
-}
-
-fn walk(dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(walk(&path));
-        } else if path.is_file() {
-            found.push(path);
-        }
-    }
-    found
 }

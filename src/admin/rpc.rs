@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Instant};
 use tonic::{Request, Response, Status};
 
 use crate::{
+    cap,
     crypto::SharedKeyring,
     proto::v1::{
         Durability, ServerInfoRequest, ServerInfoResponse,
@@ -57,8 +58,7 @@ impl AdminService for Handler {
             connections: facts.connections,
             uptime: about.started.elapsed().try_into().ok(),
             attached_sessions: about.sessions.attached(),
-            // Nothing here computes with time zones yet.
-            tzdb: String::new(),
+            tzdb: cap::TZDB.unwrap_or_default().to_owned(),
             store_id: facts.store_id,
         }))
     }

@@ -1,9 +1,11 @@
 //! The command line. stdout is data only; everything for a person goes to stderr; exit codes are those of sysexits.
 
 mod blobs;
+mod caps;
 mod completions;
 mod config;
 mod connect;
+mod conversations;
 mod healthcheck;
 mod keys;
 mod outcome;
@@ -41,6 +43,8 @@ enum Command {
     Blobs(blobs::Arguments),
     Queue(queue::Arguments),
     Crons(queue::crons::Arguments),
+    Conversations(conversations::Arguments),
+    Caps(caps::Arguments),
     Keys(keys::Arguments),
     Config(config::Arguments),
     Healthcheck(healthcheck::Arguments),
@@ -75,6 +79,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Blobs(arguments) => in_runtime(blobs::run(arguments)),
         Command::Queue(arguments) => in_runtime(queue::run(arguments)),
         Command::Crons(arguments) => in_runtime(queue::crons::run(arguments)),
+        Command::Conversations(arguments) => in_runtime(conversations::run(arguments)),
+        Command::Caps(arguments) => in_runtime(caps::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),

@@ -43,6 +43,8 @@ pub struct Config {
     pub commit_buffer: u64,
     /// What blobs may take.
     pub blobs: crate::blob::Limits,
+    /// Policies of caps, to be set at start.
+    pub cap_policies: Vec<crate::cap::Configured>,
     /// The unix socket.
     pub socket: Socket,
     /// How long new calls are served after SIGTERM.

@@ -38,6 +38,10 @@ impl Reader {
                 max_history: self.parse("max-blob-history", values::size)?.unwrap_or(1 << 30),
                 bulk_rate: self.parse("bulk-rate", bulk_rate)?.unwrap_or(32 << 20),
             },
+            cap_policies: match self.0.get("cap-policies") {
+                Some(file) => crate::cap::read_policies(&absolute(file)?)?,
+                None => Vec::new(),
+            },
             socket: self.socket(environment)?,
             drain_delay: self.parse("drain-delay", drain_delay)?.unwrap_or_default(),
             reflection: self.parse("reflection", values::switch)?.unwrap_or(true),

@@ -182,6 +182,14 @@ pub const SETTINGS: &[Setting] = &[
          large values without a pause make everybody else's calls wait. 0 sets no limit.",
     ),
     setting(
+        "cap-policies",
+        "FILE",
+        "none",
+        "TOML file of cap policies, `[[policy]]` each: `name`, `namespace`, `scope` (namespace, sender, recipient or pair), \
+         `fail_open`, and one of `fixed = { limit, window | time_zone }`, `rolling = { limit, window }`, `gcra = { period, burst \
+         }`, `unique = { limit | unlimited, window }`, `preset`. They are set at start; one that was changed at run time stays.",
+    ),
+    setting(
         "socket",
         "PATH",
         "`$XDG_RUNTIME_DIR/pannier/pannier.sock`, else `/tmp/pannier-<uid>/pannier.sock`",

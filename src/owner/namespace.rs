@@ -82,7 +82,11 @@ impl Namespaces {
         }
         let tag = self.keyring.current().owner_tag(KIND, namespace, "");
         let wrapped = match self.wrapped(&tag, deadline).await? {
-            Some(wrapped) => wrapped,
+            Some(wrapped) => {
+                // Whoever made it may not have come to say so; from now on its loss is noticed.
+                Index { link: &self.link, kind: KIND }.set(&tag, 0, deadline).await?;
+                wrapped
+            }
             None => self.make(namespace, &tag, deadline).await?,
         };
         self.unwrap(namespace, &wrapped, deadline).await

@@ -67,27 +67,3 @@ pub trait Gate: Send + Sync {
         deadline: Instant,
     ) -> Deciding<'a, Option<Duration>>;
 }
-
-/// Knows no policy.
-pub struct NoCaps;
-
-impl Gate for NoCaps {
-    fn consume<'a>(&'a self, _: &'a str, _: &'a CapGate, _: &'a str, _: Instant) -> Deciding<'a, Verdict> {
-        Box::pin(async { Ok(Verdict::Unknown) })
-    }
-
-    fn refund<'a>(&'a self, _: &'a str, _: &'a str, _: Instant) -> Deciding<'a, ()> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn unit_after<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a CapGate,
-        _: &'a str,
-        _: u32,
-        _: Instant,
-    ) -> Deciding<'a, Option<Duration>> {
-        Box::pin(async { Ok(None) })
-    }
-}

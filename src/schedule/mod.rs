@@ -7,6 +7,7 @@
 //! what comes by itself.
 
 mod batch;
+mod caps;
 mod convert;
 mod crons;
 mod discover;
@@ -48,7 +49,11 @@ use self::{
     store::Store,
     timers::Timers,
 };
-pub use self::{queue::KIND, rpc::service, scripts::ALL as SCRIPTS};
+pub use self::{
+    queue::KIND,
+    rpc::{Handler, service},
+    scripts::ALL as SCRIPTS,
+};
 use crate::{
     crypto::SharedKeyring,
     error::{Error, Reason},

@@ -26,17 +26,53 @@ use crate::{
 
 /// The gRPC service.
 pub fn service(schedules: Arc<Schedules>) -> ScheduleServiceServer<Handler> {
-    ScheduleServiceServer::new(Handler { schedules })
+    ScheduleServiceServer::new(Handler::new(schedules))
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX)
 }
 
-/// Handles schedule calls.
+/// Handles schedule calls, whichever way they come in. Clones are the same.
+#[derive(Clone)]
 pub struct Handler {
     schedules: Arc<Schedules>,
 }
 
 impl Handler {
+    /// Of these queues.
+    pub fn new(schedules: Arc<Schedules>) -> Self {
+        Self { schedules }
+    }
+
+    /// See the proto.
+    pub async fn enqueue(
+        &self,
+        request: v1::EnqueueRequest,
+        deadline: Instant,
+    ) -> Result<v1::EnqueueResponse> {
+        let handle = self.queue(request.namespace, &request.queue)?;
+        limits::request_id("request_id", &request.request_id)?;
+        let job = request.job.ok_or_else(|| Error::bad_field("job", "must be given"))?;
+        let checked = spec::check("job", job, Origin::Request(&request.request_id))?;
+        let job = self.add(&handle, vec![checked], deadline).await?.pop();
+        Ok(v1::EnqueueResponse { job, durability: self.durability() })
+    }
+
+    /// See the proto.
+    pub async fn ingest(&self, request: v1::IngestRequest, deadline: Instant) -> Result<v1::IngestResponse> {
+        let handle = self.queue(request.namespace, &request.queue)?;
+        if request.items.is_empty() || request.items.len() > limits::INGEST_MAX {
+            return Err(Error::bad_field("items", "must be 1..100"));
+        }
+        let check = |(n, item): (usize, v1::IngestItem)| {
+            limits::id(format!("items[{n}].dedup_key"), &item.dedup_key)?;
+            let job = item.job.unwrap_or_default();
+            spec::check(&format!("items[{n}].job"), job, Origin::Ingest(&item.dedup_key))
+        };
+        let checked = request.items.into_iter().enumerate().map(check).collect::<Result<_>>()?;
+        let items = self.add(&handle, checked, deadline).await?;
+        Ok(v1::IngestResponse { items, durability: self.durability() })
+    }
+
     fn queue(&self, namespace: String, queue: &str) -> Result<Arc<Handle>> {
         limits::id("queue", queue)?;
         Ok(self.schedules.handle(&limits::namespace(namespace)?, queue))
@@ -80,15 +116,7 @@ impl Handler {
 #[tonic::async_trait]
 impl ScheduleService for Handler {
     async fn enqueue(&self, request: Request<v1::EnqueueRequest>) -> Reply<v1::EnqueueResponse> {
-        answer(request, UNARY, async |request: v1::EnqueueRequest, deadline| {
-            let handle = self.queue(request.namespace, &request.queue)?;
-            limits::request_id("request_id", &request.request_id)?;
-            let job = request.job.ok_or_else(|| Error::bad_field("job", "must be given"))?;
-            let checked = spec::check("job", job, Origin::Request(&request.request_id))?;
-            let job = self.add(&handle, vec![checked], deadline).await?.pop();
-            Ok(v1::EnqueueResponse { job, durability: self.durability() })
-        })
-        .await
+        answer(request, UNARY, |request, deadline| Self::enqueue(self, request, deadline)).await
     }
 
     async fn enqueue_batch(
@@ -117,28 +145,7 @@ impl ScheduleService for Handler {
     }
 
     async fn ingest(&self, request: Request<v1::IngestRequest>) -> Reply<v1::IngestResponse> {
-        answer(request, UNARY, async |request: v1::IngestRequest, deadline| {
-            let handle = self.queue(request.namespace, &request.queue)?;
-            if request.items.is_empty() || request.items.len() > limits::INGEST_MAX {
-                return Err(Error::bad_field("items", "must be 1..100"));
-            }
-            let checked = request
-                .items
-                .into_iter()
-                .enumerate()
-                .map(|(n, item)| {
-                    limits::id(format!("items[{n}].dedup_key"), &item.dedup_key)?;
-                    spec::check(
-                        &format!("items[{n}].job"),
-                        item.job.unwrap_or_default(),
-                        Origin::Ingest(&item.dedup_key),
-                    )
-                })
-                .collect::<Result<_>>()?;
-            let items = self.add(&handle, checked, deadline).await?;
-            Ok(v1::IngestResponse { items, durability: self.durability() })
-        })
-        .await
+        answer(request, UNARY, |request, deadline| Self::ingest(self, request, deadline)).await
     }
 
     type WorkStream = ReceiverStream<Result<v1::WorkResponse, Status>>;

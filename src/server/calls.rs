@@ -226,7 +226,7 @@ fn name_the_limit(headers: &mut HeaderMap) {
 /// Whether a call that was cut off may have changed something.
 fn may_write(path: &str) -> bool {
     let method = path.rsplit('/').next().unwrap_or_default();
-    !["Get", "List", "Stat", "Fetch", "ServerInfo", "Check", "Watch"]
+    !["Get", "List", "Stat", "Fetch", "Peek", "ServerInfo", "Check", "Watch"]
         .iter()
         .any(|reading| method.starts_with(reading))
 }

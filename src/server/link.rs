@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::Failure;
 use crate::{
-    blob,
+    blob, cap,
     config::{Config, Valkey},
+    conversation,
     crypto::{Reload, SharedKeyring},
-    owner,
+    dedup, owner,
     proto::v1::Durability,
     schedule, session,
     valkey::{
@@ -24,8 +25,9 @@ const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, sche
 
 /// Every script there is.
 static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
-    let all = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS, schedule::SCRIPTS];
-    all.concat()
+    let state = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat();
+    let calls = [dedup::SCRIPTS, conversation::SCRIPTS, cap::SCRIPTS, schedule::SCRIPTS].concat();
+    [state, calls].concat()
 });
 
 impl From<StartError> for Failure {

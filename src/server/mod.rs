@@ -30,14 +30,21 @@ use self::{
 use crate::{
     admin::{self, About},
     blob::{self, Blobs},
+    cap,
     config::{Config, ConfigError},
+    conversation, dedup,
     owner::namespace::Namespaces,
+    pipe::{self, Handlers, Pipes},
     proto::{
         FILE_DESCRIPTOR_SET,
-        v1::{admin_service_server, blob_service_server, schedule_service_server, session_service_server},
+        v1::{
+            admin_service_server, blob_service_server, cap_service_server, conversation_service_server,
+            dedup_service_server, pipe_service_server, schedule_service_server, session_service_server,
+        },
     },
-    schedule::{self, Schedules, gate::NoCaps},
+    schedule::{self, Schedules},
     session::{self, Sessions},
+    valkey::Funnel,
 };
 
 /// From the first signal to the exit, whatever happens.
@@ -47,6 +54,10 @@ pub const STOP_WITHIN: Duration = Duration::from_secs(25);
 const SERVICES: &[&str] = &[
     session_service_server::SERVICE_NAME,
     blob_service_server::SERVICE_NAME,
+    dedup_service_server::SERVICE_NAME,
+    conversation_service_server::SERVICE_NAME,
+    cap_service_server::SERVICE_NAME,
+    pipe_service_server::SERVICE_NAME,
     schedule_service_server::SERVICE_NAME,
     admin_service_server::SERVICE_NAME,
 ];
@@ -96,7 +107,19 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let blobs = Blobs::new(link.clone(), Arc::new(keyring.clone()), Arc::clone(&sessions), config.blobs);
 
     let namespaces = Arc::new(Namespaces::new(link.clone(), Arc::new(keyring.clone())));
-    let schedules = Schedules::new(link.clone(), Arc::new(keyring.clone()), namespaces, Arc::new(NoCaps));
+    let funnel = Funnel::new(link.clone());
+    let dedup = dedup::Handler::new(Arc::clone(&namespaces), funnel.clone());
+    let conversation = conversation::Handler::new(Arc::clone(&namespaces), funnel.clone());
+    let cap = cap::Handler::new(Arc::clone(&namespaces), funnel);
+    tokio::spawn(cap.clone().configure(config.cap_policies.clone()));
+    let gate = Arc::new(cap.clone());
+    let schedules = Schedules::new(link.clone(), Arc::new(keyring.clone()), namespaces, gate);
+    let pipes = Pipes::new(Handlers {
+        dedup: dedup.clone(),
+        conversation: conversation.clone(),
+        cap: cap.clone(),
+        schedule: schedule::Handler::new(Arc::clone(&schedules)),
+    });
 
     let readiness = Readiness::default();
     let about = About {
@@ -110,6 +133,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         .add_service(admin::service(about))
         .add_service(session::service(Arc::clone(&sessions)))
         .add_service(blob::service(Arc::clone(&blobs)))
+        .add_service(dedup::service(dedup))
+        .add_service(conversation::service(conversation))
+        .add_service(cap::service(cap))
+        .add_service(pipe::service(Arc::clone(&pipes)))
         .add_service(schedule::service(Arc::clone(&schedules)));
     if config.reflection {
         routes = with_reflection(routes)?;
@@ -143,6 +170,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         accepting,
         sessions,
         blobs,
+        pipes,
         schedules,
         link,
         link_stop,

@@ -1,6 +1,6 @@
 //! What a request may hold. Everything outside is INVALID_ARGUMENT naming the field, before anything is written.
 
-pub use crate::rpc::{ID_MAX, UNARY_BYTES, id, namespace, page, span};
+pub use crate::rpc::{UNARY_BYTES, id, namespace, page, span};
 use crate::{
     error::{Error, Result},
     proto::v1,

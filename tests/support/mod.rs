@@ -13,8 +13,11 @@
 
 pub mod attach;
 pub mod blob;
+pub mod caps;
+pub mod leak;
 pub mod link;
 pub mod schedule;
+pub mod small;
 pub mod unary;
 pub mod valkey;
 

@@ -8,7 +8,7 @@ if ARGV[2] == '' and not head[1] then return {'NONE'} end
 -- Ingest and crons have no request id: there the second time is told as such.
 local NOBODY = string.rep('\0', 8)
 local MADE, FOUND, REPLACED_, RESCHEDULED_, ENDED = 1, 2, 3, 4, 5
-local items, taken, new = {}, {}, 0
+local items, ids, taken = {}, {}, {}
 local CRON = '>I6I6I6'
 local cron = nil
 if ARGV[3] ~= '' then
@@ -26,14 +26,16 @@ for n = 4, #ARGV, 2 do
     i.request, i.id = struct.unpack(SPEC, ARGV[n])
   if #ARGV[n] > SPEC_LEN then i.group = string.sub(ARGV[n], SPEC_LEN + 1) end
   items[#items + 1] = i
-  if taken[i.id] == nil then
-    local entry = redis.call('HGET', U, i.id) or false
-    taken[i.id] = entry
+  ids[#ids + 1] = i.id
+end
+if #ids > 0 then
+  for n, entry in ipairs(redis.call('HMGET', U, unpack(ids))) do
+    taken[ids[n]] = entry
     if entry and string.sub(entry, 1, 1) ~= 'T' then bucket(tonumber(entry)) end
   end
-  -- More than may be: an id that is free after all.
-  new = new + 1
-  bucket(seq + new)
+  -- More than may be: those of which one is there already need no new number.
+  bucket(seq + 1)
+  bucket(seq + #ids)
 end
 if needs > 0 then return wanting() end
 
@@ -57,17 +59,48 @@ local function answer(outcome, number, j, replayed)
   return struct.pack('>BBI6I6I6B', outcome, place(number, j), number, j.due, j.finished, replayed and 1 or 0)
 end
 
+-- What is written of new jobs goes in one command a key.
+local records, keys_of_ids, readies, dues, fresh = {}, {}, {}, {}, {}
+
+local function flush()
+  for key, values in pairs(records) do redis.call('HSET', key, unpack(values)) end
+  if #keys_of_ids > 0 then redis.call('HSET', U, unpack(keys_of_ids)) end
+  if #readies > 0 then redis.call('ZADD', RDY, unpack(readies)) end
+  if #dues > 0 then redis.call('ZADD', DUE, unpack(dues)) end
+  records, keys_of_ids, readies, dues, fresh = {}, {}, {}, {}, {}
+end
+
+local function push(list, a, b)
+  list[#list + 1] = a
+  list[#list + 1] = b
+end
+
 local function create(i)
   seq = seq + 1
   local number, j = seq, {created = now, fence = 0, outcome = MADE, id = i.id, group = i.group}
   fill(j, i)
   -- One that is due at once keeps the moment of its acceptance, so that its turn is the order of acceptance.
-  local key = bucket(number)
-  redis.call('HSET', key, field(number), packed(j), 'p' .. field(number), i.payload)
-  redis.call('HSET', U, i.id, num(number))
+  local key, at = bucket(number), field(number)
+  local values = records[key]
+  if not values then
+    values = {}
+    records[key] = values
+  end
+  push(values, at, packed(j))
+  push(values, 'p' .. at, i.payload)
+  push(keys_of_ids, i.id, num(number))
+  fresh[i.id] = true
   if taken[i.id] and string.sub(taken[i.id], 1, 1) == 'T' then redis.call('ZREM', UX, i.id) end
   taken[i.id] = num(number)
-  enter(number, j)
+  if i.group then
+    enter(number, j)
+  elseif j.due <= now then
+    push(readies, j.priority, ready_member(number, j))
+    ready_added = true
+  else
+    push(dues, num(j.due), due_member(number, j, false))
+    if not earliest_added or j.due < earliest_added then earliest_added = j.due end
+  end
   count('nc')
   emit(CREATED, number)
   local where = 3
@@ -103,6 +136,8 @@ end
 if ARGV[2] ~= '' then redis.call('HSETNX', H, 'nm', ARGV[2]) end
 local reply = {'OK', num(now), ''}
 for _, i in ipairs(items) do
+  -- The second of one id in one call must find the first.
+  if fresh[i.id] then flush() end
   local entry = taken[i.id]
   local number = entry and string.sub(entry, 1, 1) ~= 'T' and tonumber(entry)
   if number then
@@ -122,6 +157,7 @@ for _, i in ipairs(items) do
     end
   end
 end
+flush()
 if cron then
   if #reply > 3 then
     cron.last = cron.slot

@@ -9,22 +9,23 @@ for n = 1, #ARGV[4] / 6 do allowed[struct.unpack('>I6', ARGV[4], n * 6 - 5)] = t
 local leased, gated, not_before = {}, {}, 0
 if not head[1] then return {'NONE'} end
 
-local function give(list, number, j, raw)
-  local key, at = bucket(number), field(number)
-  local sealed = redis.call('HMGET', key, 'p' .. at, 'g' .. at)
-  list[#list + 1] = num(number)
-  list[#list + 1] = raw
-  list[#list + 1] = sealed[1] or ''
-  list[#list + 1] = sealed[2] or ''
+local function give(list, number)
+  list[#list + 1] = number
 end
 
 local function reply()
   local all = {'OK', num(now), num(redis.call('ZCARD', RDY)), first(DUE), first(LSE), num(not_before)}
   for n in pairs(need) do all[#all + 1] = num(n) end
-  all[#all + 1] = '|'
-  for _, value in ipairs(leased) do all[#all + 1] = value end
-  all[#all + 1] = '|'
-  for _, value in ipairs(gated) do all[#all + 1] = value end
+  for _, list in ipairs({leased, gated}) do
+    all[#all + 1] = '|'
+    local sealed = read_all(list, 2, function(number) return {'p' .. field(number), 'g' .. field(number)} end)
+    for _, number in ipairs(list) do
+      all[#all + 1] = num(number)
+      all[#all + 1] = packed(loaded[number])
+      all[#all + 1] = sealed[number][1] or ''
+      all[#all + 1] = sealed[number][2] or ''
+    end
+  end
   return all
 end
 
@@ -34,7 +35,7 @@ if before then
   for n = 1, #before, 13 do
     local number, its = struct.unpack('>I6I7', before, n)
     local j = bucket(number) and load(number)
-    if j and j.state == 'L' and j.fence == its then give(leased, number, j, packed(j)) end
+    if j and j.state == 'L' and j.fence == its then give(leased, number) end
   end
   return reply()
 end
@@ -66,15 +67,22 @@ end
 if want > 0 then
   local gone, leases, starts = {}, {}, {}
   fence = math.max(fence, now_us)
-  local candidates = redis.call('ZRANGE', RDY, 0, want + gated_most - 1)
-  for _, member in ipairs(candidates) do
-    if #leased >= 4 * want and #gated == 0 then break end
+  local candidates, numbers = redis.call('ZRANGE', RDY, 0, want + gated_most - 1), {}
+  for n, member in ipairs(candidates) do
     local _, number = struct.unpack('>I6I6', member)
     if not bucket(number) then
       if needs >= 64 then break end
-    elseif needs > 0 then
-      -- What comes before must be seen first: nobody overtakes.
-    else
+    elseif needs == 0 then
+      numbers[n] = number
+    end
+    -- Behind one that is not known nothing is looked at: nobody overtakes.
+  end
+  for n, number in ipairs(numbers) do
+    if #leased >= want and #gated == 0 then break end
+    local member = candidates[n]
+    -- In one command those that will do if all goes well, and one by one those behind.
+    if n == 1 then preload({unpack(numbers, 1, math.min(#numbers, want))}) end
+    do
       local j = load(number)
       if not j or j.state ~= 'P' then
         gone[#gone + 1] = member
@@ -83,18 +91,17 @@ if want > 0 then
         final(number, j, 'X', 3)
         store(number, j)
       elseif flag(j, CAP) and not allowed[number] then
-        if #gated < 4 * gated_most then give(gated, number, j, packed(j)) end
-      elseif #leased < 4 * want then
+        if #gated < gated_most then give(gated, number) end
+      elseif #leased < want then
         gone[#gone + 1] = member
         fence = fence + 1
         j.state, j.fence, j.verdict, j.attempts = 'L', fence, '-', j.attempts + 1
-        local raw = packed(j)
-        redis.call('HSET', bucket(number), field(number), raw)
+        store(number, j)
         leases[#leases + 1] = num(now + length)
         leases[#leases + 1] = struct.pack('>I6I7', number, fence)
         starts[#starts + 1] = num(now)
         starts[#starts + 1] = struct.pack('>I7', fence)
-        give(leased, number, j, raw)
+        give(leased, number)
         emit(LEASED, number)
       end
     end

@@ -69,13 +69,65 @@ local function packed(j)
     j.finished, j.fence, j.verdict, j.reason, j.window, j.deadline, j.request, j.outcome, j.id) .. (j.group or '')
 end
 
+-- Headers are read and written in one command a bucket: what was loaded stays here until `finish` writes what was stored.
+local loaded, stored = {}, {}
+
+-- Reads `what` of many jobs, one command a bucket; `fields(number)` are the fields of one, and as many values come back.
+local function read_all(numbers, count_, fields)
+  local by_key = {}
+  for _, number in ipairs(numbers) do
+    local key = bucket(number)
+    local asked = by_key[key]
+    if not asked then
+      asked = {numbers = {}, fields = {}}
+      by_key[key] = asked
+    end
+    asked.numbers[#asked.numbers + 1] = number
+    for _, name in ipairs(fields(number)) do asked.fields[#asked.fields + 1] = name end
+  end
+  local values = {}
+  for key, asked in pairs(by_key) do
+    local found = redis.call('HMGET', key, unpack(asked.fields))
+    for n, number in ipairs(asked.numbers) do
+      local its = {}
+      for m = 1, count_ do its[m] = found[(n - 1) * count_ + m] end
+      values[number] = its
+    end
+  end
+  return values
+end
+
+local function preload(numbers)
+  local found = read_all(numbers, 1, function(number) return {field(number)} end)
+  for number, values in pairs(found) do loaded[number] = values[1] and parse(values[1]) or false end
+end
+
 local function load(number)
-  local raw = redis.call('HGET', bucket(number), field(number))
-  return raw and parse(raw)
+  if loaded[number] == nil then
+    local raw = redis.call('HGET', bucket(number), field(number))
+    loaded[number] = raw and parse(raw) or false
+  end
+  return loaded[number] or nil
 end
 
 local function store(number, j)
-  redis.call('HSET', bucket(number), field(number), packed(j))
+  loaded[number], stored[number] = j, j
+end
+
+local function write_stored()
+  local by_key = {}
+  for number, j in pairs(stored) do
+    local key = bucket(number)
+    local values = by_key[key]
+    if not values then
+      values = {}
+      by_key[key] = values
+    end
+    values[#values + 1] = field(number)
+    values[#values + 1] = packed(j)
+  end
+  for key, values in pairs(by_key) do redis.call('HSET', key, unpack(values)) end
+  stored = {}
 end
 
 local function flag(j, bit_)
@@ -92,6 +144,7 @@ end
 
 -- What others are to hear of, once, at the end.
 local totals, events = {}, {}
+local ended, ended_dead = {}, {}
 local ready_added, earliest_added, freed = false, nil, false
 local ready_before, due_before = redis.call('ZCARD', RDY), redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]
 local leases_before = concurrency > 0 and redis.call('ZCARD', LSE) or 0
@@ -108,6 +161,9 @@ local CREATED, LEASED, ENDED_DONE, ENDED_DEAD, RETRY, LEASE_LOST, RELEASED, CANC
   3, 4, 5, 6, 7, 8, 9, 10, 11, 12
 
 local function finish()
+  write_stored()
+  if #ended > 0 then redis.call('ZADD', DONE, unpack(ended)) end
+  if #ended_dead > 0 then redis.call('ZADD', DEAD, unpack(ended_dead)) end
   redis.call('HSET', H, 's', num(seq), 'f', num(fence), 't', num(now))
   for what, n in pairs(totals) do redis.call('HINCRBY', H, what, n) end
   local channel = string.sub(KEYS[1], 1, -2)
@@ -193,7 +249,9 @@ end
 local function final(number, j, state, reason)
   j.state, j.reason, j.finished = state, reason, now
   clear_flag(j, CANCEL)
-  redis.call('ZADD', state == 'X' and DEAD or DONE, num(now), struct.pack('>I6', number))
+  local list = state == 'X' and ended_dead or ended
+  list[#list + 1] = num(now)
+  list[#list + 1] = struct.pack('>I6', number)
   leave(number, j)
   if state == 'D' then
     count('nd')
@@ -304,7 +362,7 @@ end
 -- Tells the worker that has a lease that it is to be cancelled.
 local function ask_to_cancel(number, j)
   set_flag(j, CANCEL)
-  store(number, j)
+  redis.call('HSET', bucket(number), field(number), packed(j))
   redis.call('PUBLISH', string.sub(KEYS[1], 1, -2) .. 'n', 'c' .. struct.pack('>I6I7', number, j.fence))
 end
 

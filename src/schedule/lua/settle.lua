@@ -11,6 +11,9 @@ for n = 2, #ARGV, 2 do
 end
 if needs > 0 then return wanting() end
 if not head[1] then return {'NONE'} end
+local numbers, over = {}, {}
+for n, i in ipairs(items) do numbers[n] = i.number end
+preload(numbers)
 
 local function keep(i, what)
   if i.sealed ~= '' then redis.call('HSET', bucket(i.number), what .. field(i.number), i.sealed) end
@@ -27,7 +30,7 @@ local function settle(i)
     return 1
   end
   if j.state ~= 'L' then return (j.verdict == 'E' or j.verdict == '-') and 3 or 2 end
-  redis.call('ZREM', LSE, struct.pack('>I6I7', i.number, i.fence))
+  over[#over + 1] = struct.pack('>I6I7', i.number, i.fence)
   freed = true
   j.verdict = i.verdict
   clear_flag(j, LOST)
@@ -61,5 +64,6 @@ end
 
 local reply = {'OK'}
 for _, i in ipairs(items) do reply[#reply + 1] = settle(i) end
+if #over > 0 then redis.call('ZREM', LSE, unpack(over)) end
 finish()
 return reply

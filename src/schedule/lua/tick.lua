@@ -28,15 +28,15 @@ local function lost(number, its, member)
   store(number, j)
 end
 
-local ended = redis.call('ZRANGEBYSCORE', LSE, '-inf', num(now), 'LIMIT', 0, most)
-for _, member in ipairs(ended) do
+local lapsed = redis.call('ZRANGEBYSCORE', LSE, '-inf', num(now), 'LIMIT', 0, most)
+for _, member in ipairs(lapsed) do
   local number, its = struct.unpack('>I6I7', member)
   if bucket(number) then
     lost(number, its, member)
     done = done + 1
   end
 end
-if #ended >= most then left = left + 1 end
+if #lapsed >= most then left = left + 1 end
 
 local settings = redis.call('HMGET', H, 'ra', 'rc', 'xa', 'xc')
 local trim_at = 0

@@ -1,0 +1,131 @@
+-- Shared by the cap scripts. All cap keys of a namespace are in one slot; numbers are in clear, names are HMACs.
+--   policies   hash: 8 bytes of the name's HMAC → c1 algorithm (F R G U) · B flags (1 fail open, 2 unlimited, 4 civil days, 8 from
+--              the configuration) · I8 revision · I8 definition (the revision since which counters are the same) · I8 limit
+--              (G: burst) · I8 window (ms; G: period, µs) · I6 updated (ms) · c8 fingerprint of the definition · B marks · marks · sealed
+--   counter    F: c1 · I6 window's start · I5 used       R: c1 · (I6 time · B n) each, oldest first
+--              G: c1 · I7 the instant (µs) at which the burst is whole again
+--              U: a sorted set, recipient → the last send that a business began (ms)
+--   reserved   entries of 8 send · I6 lapses · I7 a · I6 b · c8 recipient, as in a send. What F, R and U have reserved is only here
+--              until it is confirmed; G counts it at once, and gives it back when it has lapsed.
+--   send       c1 state: R reserved, C committed, F refunded · I6 till (R lapses, C and F are forgotten) · I5 how long it is
+--              remembered · c8 fingerprint · B marks · marks · for each policy: c1 algorithm · c16 counter · I7 a · I6 b · I6 ends ·
+--              c8 recipient (U only) · I5 limit · I5 used · I6 reset (ms, 0 = none)
+--              What a send took: F a = window's start, b = n; R a = time, b = n; G a = from which instant (µs), b = how long (µs);
+--              U a = time, b = the send before it (0 = none). From `ends` on nothing of it counts.
+--   inbound    I6 until when the service window is open · marks
+-- A mark: 7 bytes of a request id's HMAC · 1 what it did. Logical instants decide; a key's TTL only collects what is past them.
+local COLLECT, NOBODY = 60000, string.rep('\0', 8)
+local POLICY, SEND, PART, RESERVED = '>c1BI8I8I8I8I6c8B', '>c1I6I5c8B', '>c1c16I7I6I6', '>c8I6I7I6c8'
+local RESERVED_SIZE, RESERVED_MAX = 35, 256
+
+local function int(n)
+  return string.format('%.0f', n)
+end
+
+local function policy(packed)
+  local p = {}
+  p.algorithm, p.flags, p.revision, p.definition, p.limit, p.window, p.updated, p.fingerprint, p.marks, p.at =
+    struct.unpack(POLICY, packed)
+  return p
+end
+
+-- Reservations of one counter.
+local function reservations(key)
+  local raw, list = redis.call('GET', key) or '', {}
+  for at = 1, #raw, RESERVED_SIZE do
+    local r = {}
+    r.send, r.lapses, r.a, r.b, r.recipient = struct.unpack(RESERVED, raw, at)
+    list[#list + 1] = r
+  end
+  return list
+end
+
+local function pack_reservations(list)
+  local packed = {}
+  for n, r in ipairs(list) do packed[n] = struct.pack(RESERVED, r.send, r.lapses, r.a, r.b, r.recipient) end
+  return table.concat(packed)
+end
+
+-- A send, if one is remembered. `parts` are what it took, in the order of its policies.
+local function load_send(key)
+  local raw = redis.call('GET', key)
+  if not raw then return nil end
+  local s, marks, at = {marks = {}, parts = {}}, 0, 1
+  s.state, s.till, s.keep, s.fingerprint, marks, at = struct.unpack(SEND, raw)
+  for n = 1, marks do
+    s.marks[n], at = string.sub(raw, at, at + 7), at + 8
+  end
+  while at <= #raw do
+    local p = {recipient = NOBODY}
+    p.algorithm, p.counter, p.a, p.b, p.ends, at = struct.unpack(PART, raw, at)
+    if p.algorithm == 'U' then
+      p.recipient, at = string.sub(raw, at, at + 7), at + 8
+    end
+    p.limit, p.used, p.reset, at = struct.unpack('>I5I5I6', raw, at)
+    s.parts[#s.parts + 1] = p
+  end
+  return s
+end
+
+local function save_send(key, s, stays)
+  local packed = {struct.pack(SEND, s.state, s.till, s.keep, s.fingerprint, #s.marks), table.concat(s.marks)}
+  for _, p in ipairs(s.parts) do
+    packed[#packed + 1] = struct.pack(PART, p.algorithm, p.counter, p.a, p.b, p.ends)
+    if p.algorithm == 'U' then packed[#packed + 1] = p.recipient end
+    packed[#packed + 1] = struct.pack('>I5I5I6', p.limit, p.used, p.reset)
+  end
+  redis.call('SET', key, table.concat(packed), 'PX', int(stays))
+end
+
+local function found(marks, request)
+  for _, mark in ipairs(marks) do
+    if string.sub(mark, 1, 7) == request then return string.sub(mark, 8) end
+  end
+  return nil
+end
+
+-- The last of each kind is kept.
+local function remember(marks, request, what)
+  for n = #marks, 1, -1 do
+    if string.sub(marks[n], 8) == what then table.remove(marks, n) end
+  end
+  table.insert(marks, 1, request .. what)
+end
+
+-- What is left, at instant `at` (µs), of what a send took from a bucket.
+local function bucket_rest(a, b, at)
+  return math.max(0, math.min(b, a + b - at))
+end
+
+local function load_bucket(key)
+  local raw = redis.call('GET', key)
+  if not raw then return 0 end
+  local _, whole = struct.unpack('>c1I7', raw)
+  return whole
+end
+
+local function save_bucket(key, whole, now)
+  redis.call('SET', key, struct.pack('>c1I7', 'G', whole), 'PX', int(math.max(0, math.ceil(whole / 1000) - now) + COLLECT))
+end
+
+local function load_log(key)
+  local raw, log = redis.call('GET', key), {}
+  for at = 2, raw and #raw or 0, 7 do
+    local time, n = struct.unpack('>I6B', raw, at)
+    log[#log + 1] = {time, n}
+  end
+  return log
+end
+
+local function pack_log(log)
+  local packed = {'R'}
+  for n, one in ipairs(log) do packed[n + 1] = struct.pack('>I6B', one[1], one[2]) end
+  return table.concat(packed)
+end
+
+local function load_fixed(key)
+  local raw = redis.call('GET', key)
+  if not raw then return 0, 0 end
+  local _, start, used = struct.unpack('>c1I6I5', raw)
+  return start, used
+end

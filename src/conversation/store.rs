@@ -1,0 +1,252 @@
+//! Conversations in Valkey: one key each, one script each decision.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{scripts, state::Content};
+use crate::{
+    crypto::{Context, Keyring, OwnerTag},
+    error::{Error, Reason, Result},
+    owner::{
+        namespace::Namespaces,
+        reply::{Reply, unexpected},
+        request::mark,
+    },
+    valkey::{Funnel, Op, Script},
+};
+
+/// The kind of owner in tags and contexts.
+pub const KIND: &str = "conversation";
+/// What a key of a conversation ends in.
+pub const KEY: &str = "s";
+/// Tries of one change against others.
+const TRIES: usize = 8;
+
+/// Which conversation is meant.
+pub struct Name {
+    pub namespace: String,
+    pub id: String,
+    tag: OwnerTag,
+}
+
+impl Name {
+    /// Names a conversation; the caller has checked the lengths.
+    pub fn new(keyring: &Keyring, namespace: String, id: String) -> Self {
+        let tag = keyring.owner_tag(KIND, &namespace, &id);
+        Self { namespace, id, tag }
+    }
+}
+
+/// What the state of a conversation is sealed for.
+pub fn context(namespace: &str, id: &str) -> Context {
+    Context::new(KIND, &[namespace.as_bytes(), id.as_bytes()])
+}
+
+/// A conversation as it is; version 0 is idle. Instants are ms since the Unix epoch, 0 is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub version: u64,
+    pub started_ms: u64,
+    pub updated_ms: u64,
+    pub expires_ms: u64,
+    pub ceiling_ms: u64,
+    pub content: Content,
+}
+
+/// A change of a conversation.
+pub struct Change<F> {
+    pub ttl_ms: u64,
+    pub max_age_ms: Option<u64>,
+    /// Makes the new content of the old, or says why not.
+    pub apply: F,
+}
+
+/// Why a change is not made.
+pub enum Refusal {
+    Conflict,
+    Failed(Error),
+}
+
+/// What became of a change.
+pub enum Advanced {
+    Advanced { state: State, replayed: bool },
+    Conflict(State),
+    Ceiling { state: State, replayed: bool },
+}
+
+/// The conversations of one database.
+pub struct Store {
+    pub namespaces: Arc<Namespaces>,
+    pub funnel: Funnel,
+}
+
+/// A script's answer: where a conversation stands.
+struct Standing {
+    status: String,
+    /// What the request had done before.
+    before: String,
+    state: State,
+    sealed: Vec<u8>,
+}
+
+impl Standing {
+    fn parse(mut reply: Reply) -> Result<Self> {
+        let status = reply.status().to_owned();
+        let before = reply.word()?;
+        let state = State {
+            version: reply.number()?,
+            started_ms: reply.number()?,
+            updated_ms: reply.number()?,
+            expires_ms: reply.number()?,
+            ceiling_ms: reply.number()?,
+            content: Content::idle(),
+        };
+        Ok(Self { status, before, state, sealed: reply.bytes()?.unwrap_or_default() })
+    }
+}
+
+impl Store {
+    /// Names a conversation.
+    pub fn name(&self, namespace: String, id: String) -> Name {
+        Name::new(&self.namespaces.keyring.current(), namespace, id)
+    }
+
+    /// Reads a conversation.
+    pub async fn get(&self, name: &Name, deadline: Instant) -> Result<State> {
+        let standing = self.call(&scripts::GET, name, vec![Vec::new()], deadline).await?;
+        self.open(name, standing, deadline).await
+    }
+
+    /// Changes a conversation, or begins one, by compare-and-set.
+    pub async fn advance(
+        &self,
+        name: &Name,
+        request_id: &str,
+        change: Change<impl Fn(&State) -> Result<Content, Refusal>>,
+        deadline: Instant,
+    ) -> Result<Advanced> {
+        let keys = self.namespaces.keys(&name.namespace, deadline).await?;
+        let mark = self.mark(name, request_id);
+        let mut standing = self.call(&scripts::GET, name, vec![mark.clone()], deadline).await?;
+        for _ in 0..TRIES {
+            if !standing.before.is_empty() {
+                return self.replayed(name, standing, deadline).await;
+            }
+            let sealed = if standing.status == "CEILING" {
+                // The script will end it, and needs no content for that.
+                Vec::new()
+            } else {
+                standing.state.content = self.content(name, &standing, deadline).await?;
+                match (change.apply)(&standing.state) {
+                    Ok(content) => {
+                        let sealed =
+                            keys.seal(&context(&name.namespace, &name.id), &content.encode(&name.id));
+                        standing.state.content = content;
+                        sealed
+                    }
+                    Err(Refusal::Conflict) => return Ok(Advanced::Conflict(standing.state)),
+                    Err(Refusal::Failed(error)) => return Err(error),
+                }
+            };
+            let content = standing.state.content;
+            let args = vec![
+                mark.clone(),
+                decimal(standing.state.version),
+                decimal(change.ttl_ms),
+                change.max_age_ms.map(decimal).unwrap_or_default(),
+                sealed,
+            ];
+            standing = self.call(&scripts::ADVANCE, name, args, deadline).await?;
+            match standing.status.as_str() {
+                "OK" => {
+                    let state = State { content, ..standing.state };
+                    return Ok(Advanced::Advanced { state, replayed: false });
+                }
+                "CEILING" => return Ok(Advanced::Ceiling { state: standing.state, replayed: false }),
+                "DONE" | "MOVED" => {}
+                _ => return Err(unexpected()),
+            }
+        }
+        if !standing.before.is_empty() {
+            return self.replayed(name, standing, deadline).await;
+        }
+        Err(Error::new(Reason::Busy, "others keep changing this conversation: try again"))
+    }
+
+    async fn replayed(&self, name: &Name, standing: Standing, deadline: Instant) -> Result<Advanced> {
+        let met_ceiling = standing.before == "C";
+        let state = self.open(name, standing, deadline).await?;
+        Ok(if met_ceiling {
+            Advanced::Ceiling { state, replayed: true }
+        } else {
+            Advanced::Advanced { state, replayed: true }
+        })
+    }
+
+    /// Lets the time to live begin anew; the state, and whether an earlier try had done it.
+    pub async fn touch(
+        &self,
+        name: &Name,
+        request_id: &str,
+        ttl_ms: u64,
+        deadline: Instant,
+    ) -> Result<(State, bool)> {
+        let args = vec![self.mark(name, request_id), decimal(ttl_ms)];
+        let standing = self.call(&scripts::TOUCH, name, args, deadline).await?;
+        let replayed = !standing.before.is_empty();
+        Ok((self.open(name, standing, deadline).await?, replayed))
+    }
+
+    /// Ends a conversation: whether there was one, and whether an earlier try had done it.
+    pub async fn reset(&self, name: &Name, request_id: &str, deadline: Instant) -> Result<(bool, bool)> {
+        let op = self.op(&scripts::RESET, name, vec![self.mark(name, request_id)]);
+        let mut reply = Reply::parse(self.funnel.run(op, deadline).await?)?;
+        match reply.status() {
+            "OK" => Ok((reply.number()? == 1, reply.number()? == 1)),
+            _ => Err(unexpected()),
+        }
+    }
+
+    async fn open(&self, name: &Name, standing: Standing, deadline: Instant) -> Result<State> {
+        let content = self.content(name, &standing, deadline).await?;
+        Ok(State { content, ..standing.state })
+    }
+
+    async fn content(&self, name: &Name, standing: &Standing, deadline: Instant) -> Result<Content> {
+        if standing.state.version == 0 {
+            return Ok(Content::idle());
+        }
+        let (what, context) = ((name.namespace.as_str(), KIND), context(&name.namespace, &name.id));
+        let opened = self.namespaces.open(what, &context, &standing.sealed, deadline).await?;
+        Content::decode(&opened.plaintext).map(|(_, content)| content).ok_or_else(unexpected)
+    }
+
+    fn mark(&self, name: &Name, request_id: &str) -> Vec<u8> {
+        mark(&self.namespaces.keyring.current(), &name.tag, request_id)
+    }
+
+    fn op(&self, script: &'static Script, name: &Name, args: Vec<Vec<u8>>) -> Op<'static> {
+        Op::Script { script, keys: vec![self.namespaces.link.owner_key(&name.tag, KEY)], args }
+    }
+
+    async fn call(
+        &self,
+        script: &'static Script,
+        name: &Name,
+        args: Vec<Vec<u8>>,
+        deadline: Instant,
+    ) -> Result<Standing> {
+        Standing::parse(Reply::parse(self.funnel.run(self.op(script, name, args), deadline).await?)?)
+    }
+}
+
+/// Reads what `get` answers for a key that a walk has found; `None`: it is idle.
+pub fn found(value: redis::Value) -> Result<Option<(State, Vec<u8>)>> {
+    let standing = Standing::parse(Reply::parse(value)?)?;
+    Ok((standing.state.version != 0).then_some((standing.state, standing.sealed)))
+}
+
+fn decimal(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}

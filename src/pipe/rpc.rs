@@ -1,0 +1,96 @@
+//! The door of the pipe.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::stream;
+use crate::{
+    cap, conversation, dedup,
+    proto::v1::{
+        self,
+        pipe_service_server::{PipeService, PipeServiceServer},
+    },
+    rpc::{MESSAGE_MAX, Reply},
+    schedule,
+};
+
+/// Answers of a stream that wait for the client to take them; then nothing more is read from it.
+const ANSWERS: usize = 256;
+
+/// The handlers behind a pipe. Clones are the same.
+#[derive(Clone)]
+pub struct Handlers {
+    pub dedup: dedup::Handler,
+    pub conversation: conversation::Handler,
+    pub cap: cap::Handler,
+    pub schedule: schedule::Handler,
+}
+
+/// All pipes of one sidecar.
+pub struct Pipes {
+    pub(super) handlers: Handlers,
+    pub(super) draining: watch::Sender<bool>,
+    open: AtomicU32,
+}
+
+impl Pipes {
+    /// With these handlers.
+    pub fn new(handlers: Handlers) -> Arc<Self> {
+        Arc::new(Self { handlers, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
+    }
+
+    /// Lets every stream answer what it has and end. The caller bounds the wait.
+    pub async fn drain(&self) {
+        self.draining.send_replace(true);
+        while self.open.load(Ordering::Relaxed) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+/// The gRPC service.
+pub fn service(pipes: Arc<Pipes>) -> PipeServiceServer<Handler> {
+    PipeServiceServer::new(Handler { pipes })
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX)
+}
+
+/// Handles pipes.
+pub struct Handler {
+    pipes: Arc<Pipes>,
+}
+
+#[tonic::async_trait]
+impl PipeService for Handler {
+    type PipeStream = ReceiverStream<std::result::Result<v1::PipeResponse, Status>>;
+
+    async fn pipe(&self, request: Request<Streaming<v1::PipeRequest>>) -> Reply<Self::PipeStream> {
+        let (sender, receiver) = mpsc::channel(ANSWERS);
+        let pipes = Arc::clone(&self.pipes);
+        pipes.open.fetch_add(1, Ordering::Relaxed);
+        tokio::spawn(async move {
+            let open = Open(&pipes.open);
+            stream::serve(&pipes, request.into_inner(), sender).await;
+            drop(open);
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// Counts a stream for as long as it lives, also when it panics.
+struct Open<'a>(&'a AtomicU32);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

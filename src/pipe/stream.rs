@@ -1,0 +1,133 @@
+//! One pipe: requests in, their calls polled together, answers out in whatever order they come.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use tokio::{sync::mpsc, time::Instant};
+use tonic::{Status, Streaming};
+
+use super::rpc::{Handlers, Pipes};
+use crate::{
+    error::{Error, Reason, Result},
+    proto::v1::{self, pipe_request::Call, pipe_response::Answer},
+    rpc::stream_deadline,
+};
+
+/// Calls of one pipe in flight.
+const IN_FLIGHT_MAX: usize = 256;
+
+type Responses = mpsc::Sender<std::result::Result<v1::PipeResponse, Status>>;
+
+/// Serves one pipe until the client ends its side or goes away, or the sidecar stops.
+pub async fn serve(pipes: &Pipes, mut requests: Streaming<v1::PipeRequest>, responses: Responses) {
+    let mut draining = pipes.draining.subscribe();
+    let mut calls = FuturesUnordered::new();
+    let (mut reading, mut stopping) = (true, *draining.borrow());
+    loop {
+        if calls.is_empty() && (!reading || stopping) {
+            return;
+        }
+        tokio::select! {
+            biased;
+            Some(response) = calls.next(), if !calls.is_empty() => {
+                // The client is gone: what is in flight may happen or not, as when the line breaks.
+                if responses.send(Ok(response)).await.is_err() {
+                    return;
+                }
+            }
+            message = requests.message(), if reading => match message {
+                Ok(Some(request)) => {
+                    let refused = if stopping {
+                        Some(draining_error())
+                    } else if calls.len() >= IN_FLIGHT_MAX {
+                        Some(Error::new(Reason::TooManyInFlight, "at most 256 calls of a pipe in flight"))
+                    } else {
+                        None
+                    };
+                    match refused {
+                        None => calls.push(answer(&pipes.handlers, request)),
+                        Some(error) => {
+                            if responses.send(Ok(failed(request.seq, &error))).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                }
+                Ok(None) | Err(_) => reading = false,
+            },
+            changed = draining.changed(), if !stopping => {
+                stopping = changed.is_err() || *draining.borrow();
+            }
+            () = responses.closed() => return,
+        }
+    }
+}
+
+fn draining_error() -> Error {
+    Error::new(Reason::Draining, "the sidecar is stopping: connect again")
+        .retry_after(Duration::from_millis(200))
+}
+
+fn failed(seq: u32, error: &Error) -> v1::PipeResponse {
+    v1::PipeResponse { seq, answer: Some(Answer::Error(error.to_stream_status())) }
+}
+
+async fn answer(handlers: &Handlers, request: v1::PipeRequest) -> v1::PipeResponse {
+    let v1::PipeRequest { seq, timeout_ms, call: asked } = request;
+    let called = AssertUnwindSafe(async {
+        let deadline = stream_deadline(timeout_ms)?;
+        call(handlers, asked, deadline).await
+    });
+    match called.catch_unwind().await {
+        Ok(Ok(answer)) => v1::PipeResponse { seq, answer: Some(answer) },
+        Ok(Err(error)) => failed(seq, &error),
+        Err(_panic) => {
+            metrics::counter!("pannier_panics_total").increment(1);
+            failed(
+                seq,
+                &Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown(),
+            )
+        }
+    }
+}
+
+async fn call(handlers: &Handlers, call: Option<Call>, deadline: Instant) -> Result<Answer> {
+    let (dedup, conversation, cap) = (&handlers.dedup, &handlers.conversation, &handlers.cap);
+    // Boxed where the future is large and not the commonest: each call in flight takes the room of the largest.
+    Ok(match call.ok_or_else(|| Error::bad_field("call", "is missing"))? {
+        Call::Claim(request) => Answer::Claim(dedup.claim(request, deadline).await?),
+        Call::ClaimBatch(request) => {
+            Answer::ClaimBatch(Box::pin(dedup.claim_batch(request, deadline)).await?)
+        }
+        Call::CompleteClaim(request) => {
+            Answer::CompleteClaim(Box::pin(dedup.complete_claim(request, deadline)).await?)
+        }
+        Call::ExtendClaim(request) => {
+            Answer::ExtendClaim(Box::pin(dedup.extend_claim(request, deadline)).await?)
+        }
+        Call::ReleaseClaim(request) => {
+            Answer::ReleaseClaim(Box::pin(dedup.release_claim(request, deadline)).await?)
+        }
+        Call::GetConversation(request) => {
+            Answer::GetConversation(Box::pin(conversation.get_conversation(request, deadline)).await?)
+        }
+        Call::Advance(request) => Answer::Advance(Box::pin(conversation.advance(request, deadline)).await?),
+        Call::TouchConversation(request) => {
+            Answer::TouchConversation(Box::pin(conversation.touch_conversation(request, deadline)).await?)
+        }
+        Call::ResetConversation(request) => {
+            Answer::ResetConversation(Box::pin(conversation.reset_conversation(request, deadline)).await?)
+        }
+        Call::Consume(request) => Answer::Consume(Box::pin(cap.consume(request, deadline)).await?),
+        Call::Confirm(request) => Answer::Confirm(Box::pin(cap.confirm(request, deadline)).await?),
+        Call::Refund(request) => Answer::Refund(Box::pin(cap.refund(request, deadline)).await?),
+        Call::Peek(request) => Answer::Peek(Box::pin(cap.peek(request, deadline)).await?),
+        Call::NoteInbound(request) => {
+            Answer::NoteInbound(Box::pin(cap.note_inbound(request, deadline)).await?)
+        }
+        Call::Enqueue(request) => {
+            Answer::Enqueue(Box::pin(handlers.schedule.enqueue(request, deadline)).await?)
+        }
+        Call::Ingest(request) => Answer::Ingest(Box::pin(handlers.schedule.ingest(request, deadline)).await?),
+    })
+}
