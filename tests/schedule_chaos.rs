@@ -132,6 +132,10 @@ async fn serve(
         if settles.is_empty() {
             continue;
         }
+        // kill -9 with jobs at work.
+        if fleet.kill.load(Ordering::Relaxed) == me {
+            return Ok(());
+        }
         let waiting: Vec<_> = held.iter().map(|job| (job.number, job.fence)).collect();
         worker.send(v1::WorkRequest { settles, ..Default::default() }).await;
         let until = Instant::now() + Duration::from_secs(3);
@@ -378,6 +382,36 @@ async fn the_first_job_after_a_restart_of_valkey_starts_soon() {
         assert!(recovered.elapsed() < Duration::from_secs(4), "{:?}", recovered.elapsed());
         assert_eq!(worker.ack(&leased).await, SettleOutcome::Ok);
     }
+}
+
+#[tokio::test]
+async fn a_job_is_not_late_because_a_message_between_sidecars_was_lost() {
+    // bullmq#2466: delayed jobs were hours overdue until another one was added.
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let first = Sidecar::start(Options::with(&valkey)).await;
+    let second = Sidecar::start(Options {
+        dir: Some(first.dir.clone()),
+        socket_name: Some("second.sock".into()),
+        ..Options::with(&valkey)
+    })
+    .await;
+    let (here, there) = (Queue::of(&first, "wake"), Queue::of(&second, "wake"));
+    here.add(job("so that it exists")).await;
+    let mut worker = here.worker(30_000).await;
+    worker.credit(100).await;
+    let leased = worker.job().await;
+    for n in 0..10 {
+        // Whoever hears messages loses its connection at this moment.
+        let _: i64 = valkey.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
+        let id = format!("job {n}");
+        there.add(support::schedule::delayed(&id, 200)).await;
+        let began = Instant::now();
+        let job = worker.job().await;
+        assert_eq!(job.id, id);
+        assert!(began.elapsed() < Duration::from_millis(3_200), "{:?}", began.elapsed());
+        worker.ack(&job).await;
+    }
+    worker.ack(&leased).await;
 }
 
 #[tokio::test]

@@ -422,6 +422,24 @@ async fn a_cron_that_is_set_and_deleted_all_the_time_fires_every_slot_once() {
 }
 
 #[tokio::test]
+async fn a_job_of_a_cron_that_is_gone_ends_after_its_attempts() {
+    // The job of a scheduler that was removed stalled for ever.
+    let (valkey, _sidecar, queue) = start().await;
+    set(&valkey, 1_772_884_800_000);
+    let mut each = pattern("c", "* * * * *", "");
+    each.template.as_mut().unwrap().retry = retry(2, 1);
+    upsert(&queue, each).await;
+    shift_set(&valkey, &queue, MINUTE).await;
+    for attempt in 1..=2 {
+        let got = queue.lease(&request_id(), 1, 1_000, 5_000).await.pop().unwrap();
+        assert_eq!(got.attempt, attempt);
+        delete(&queue, "c").await;
+        shift_set(&valkey, &queue, 1_001).await;
+    }
+    until("it is dead", || async { queue.counts().await.dead == 1 }).await;
+}
+
+#[tokio::test]
 async fn bad_crons_are_refused() {
     let (_valkey, _sidecar, queue) = start().await;
     let wrong = [

@@ -29,9 +29,13 @@ const ANSWERS: usize = 256;
 /// The handlers behind a pipe. Clones are the same.
 #[derive(Clone)]
 pub struct Handlers {
+    /// Claims.
     pub dedup: dedup::Handler,
+    /// Chats.
     pub conversation: conversation::Handler,
+    /// Sends.
     pub cap: cap::Handler,
+    /// Jobs.
     pub schedule: schedule::Handler,
 }
 

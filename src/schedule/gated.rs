@@ -69,7 +69,13 @@ fn send_id(handle: &Handle, number: u64, attempts: u16) -> String {
 }
 
 /// Decides about the candidates that a lease call has found, and leases those allowed.
-pub async fn decide(handle: &Arc<Handle>, mut found: Leases, want: usize, lease_ms: u64) -> Result<Leases> {
+pub async fn decide(
+    handle: &Arc<Handle>,
+    mut found: Leases,
+    want: usize,
+    lease_ms: u64,
+    request: Option<&str>,
+) -> Result<Leases> {
     let candidates = open(handle, std::mem::take(&mut found.gated)).await?;
     let room = want.saturating_sub(found.leased.len());
     let namespace = &handle.queue.name.namespace;
@@ -120,7 +126,7 @@ pub async fn decide(handle: &Arc<Handle>, mut found: Leases, want: usize, lease_
     if allowed.is_empty() {
         return Ok(found);
     }
-    lease(handle, found, (&candidates, &allowed), room, lease_ms).await
+    lease(handle, found, (&candidates, &allowed), (room, lease_ms), request).await
 }
 
 fn is_away(error: &Error) -> bool {
@@ -181,11 +187,12 @@ async fn lease(
     handle: &Arc<Handle>,
     mut found: Leases,
     (candidates, allowed): (&[Candidate], &[usize]),
-    room: usize,
-    lease_ms: u64,
+    (room, lease_ms): (usize, u64),
+    request: Option<&str>,
 ) -> Result<Leases> {
     let numbers: Vec<u64> = allowed.iter().map(|at| candidates[*at].number).collect();
-    let mut second = handle.store.lease(&handle.queue, room, lease_ms, (&numbers, 20), None, soon()).await?;
+    let mut second =
+        handle.store.lease(&handle.queue, room, lease_ms, (&numbers, 20), request, soon()).await?;
     let left: Vec<&Candidate> = allowed
         .iter()
         .map(|at| &candidates[*at])

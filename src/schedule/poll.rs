@@ -40,7 +40,7 @@ pub async fn lease(
         let mut found =
             handle.store.lease(&handle.queue, max, lease_ms, (&[], max + 20), Some(&mark), deadline).await?;
         if !found.gated.is_empty() && found.leased.is_empty() {
-            found = super::gated::decide(handle, found, max, lease_ms).await?;
+            found = super::gated::decide(handle, found, max, lease_ms, Some(&mark)).await?;
         }
         if found.first_lease_end > 0 {
             handle.tick_in(found.first_lease_end.saturating_sub(found.now) + 1);

@@ -155,7 +155,7 @@ async fn leases(
     if found.gated.is_empty() {
         return Ok((found, false));
     }
-    let found = gated::decide(handle, found, want, lease_ms).await?;
+    let found = gated::decide(handle, found, want, lease_ms, None).await?;
     Ok((found, true))
 }
 

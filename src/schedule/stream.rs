@@ -180,6 +180,12 @@ impl Stream {
                 () = self.worker.changed.notified() => {}
                 () = self.worker.out.closed() => return Ok(()),
             }
+            if self.worker.is_stuck() {
+                return Err(Error::new(
+                    Reason::TooManyInFlight,
+                    "the worker does not read what it is sent; connect again",
+                ));
+            }
             if self.worker.is_done() {
                 self.finish_work().await;
                 return if leave_at.is_some() { Err(schedules.stopping()) } else { Ok(()) };

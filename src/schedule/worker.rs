@@ -34,6 +34,7 @@ struct State {
     draining: bool,
     quiet: bool,
     closed: bool,
+    stuck: bool,
 }
 
 /// What became of jobs that were to go to a stream; those that did not come back as number and fence.
@@ -48,6 +49,23 @@ pub enum Delivered {
 
 /// What a message goes through.
 pub type Out = mpsc::Sender<Result<v1::WorkResponse, Status>>;
+
+/// Jobs in messages of a bounded size.
+fn packed(jobs: Vec<v1::WorkJob>) -> Vec<v1::WorkResponse> {
+    let (mut messages, mut bytes) = (Vec::<v1::WorkResponse>::new(), MESSAGE);
+    for job in jobs {
+        let size = job.encoded_len();
+        if bytes + size > MESSAGE {
+            messages.push(v1::WorkResponse::default());
+            bytes = 0;
+        }
+        bytes += size;
+        if let Some(message) = messages.last_mut() {
+            message.jobs.push(job);
+        }
+    }
+    messages
+}
 
 /// A worker stream.
 pub struct Worker {
@@ -102,7 +120,7 @@ impl Worker {
     /// Takes up to `most` credits for a question to Valkey.
     pub fn reserve(&self, most: usize) -> usize {
         let mut state = self.lock();
-        if state.closed || state.draining {
+        if state.closed || state.draining || state.stuck {
             return 0;
         }
         let room = self.max_in_flight.saturating_sub(state.leases.len() + state.reserved);
@@ -115,7 +133,7 @@ impl Worker {
     /// Whether it waits for jobs.
     pub fn has_credit(&self) -> bool {
         let state = self.lock();
-        state.credit > 0 && !state.closed && !state.draining
+        state.credit > 0 && !state.closed && !state.draining && !state.stuck
     }
 
     /// What was reserved and found nothing.
@@ -160,24 +178,22 @@ impl Worker {
                 state.leases.insert((place, job.number), held);
             }
         }
-        self.send_jobs(jobs).await;
+        // A client that reads nothing must not hold up the others of its queue.
+        let messages = packed(jobs);
+        if let Ok(room) = self.out.try_reserve_many(messages.len()) {
+            for (room, message) in room.zip(messages) {
+                room.send(Ok(message));
+            }
+        } else {
+            self.lock().stuck = true;
+            self.changed.notify_one();
+        }
         Delivered::Sent
     }
 
-    async fn send_jobs(&self, jobs: Vec<v1::WorkJob>) {
-        let (mut message, mut bytes) = (v1::WorkResponse::default(), 0);
-        for job in jobs {
-            let size = job.encoded_len();
-            if bytes > 0 && bytes + size > MESSAGE {
-                self.send(std::mem::take(&mut message)).await;
-                bytes = 0;
-            }
-            bytes += size;
-            message.jobs.push(job);
-        }
-        if !message.jobs.is_empty() {
-            self.send(message).await;
-        }
+    /// Whether the client does not read: the stream is to end, and what it has not received goes back with it.
+    pub fn is_stuck(&self) -> bool {
+        self.lock().stuck
     }
 
     /// To the client. When it is gone nothing is lost: its leases go back.
