@@ -46,13 +46,15 @@ pub async fn run(handle: Arc<Handle>) {
         turn += 1;
         let Some(workers) = handle.workers(turn) else { return };
         let (takers, others) = reserve(&workers);
+        let mut unopened = false;
         let wait = if takers.is_empty() {
             IDLE
         } else {
             match lease(&handle, &takers, others, gated_most).await {
-                Ok((wait, saw_gated)) => {
-                    gated_most = if saw_gated { GATED_MANY } else { GATED_FEW };
-                    wait
+                Ok(round) => {
+                    gated_most = if round.saw_gated { GATED_MANY } else { GATED_FEW };
+                    unopened = round.unopened;
+                    round.wait
                 }
                 Err(error) => {
                     tracing::debug!(queue = %queue.name.short(), %error, "jobs could not be leased");
@@ -60,7 +62,8 @@ pub async fn run(handle: Arc<Handle>) {
                 }
             }
         };
-        if wait == LATER {
+        // Not woken by what it gives back itself.
+        if unopened {
             sleep(LATER).await;
             continue;
         }
@@ -112,13 +115,18 @@ fn reserve(workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
     (takers, others)
 }
 
-/// One round. Gives how long to wait, and whether caps were asked.
-async fn lease(
-    handle: &Arc<Handle>,
-    takers: &[Taker],
-    others: bool,
-    gated_most: usize,
-) -> Result<(Duration, bool)> {
+/// What a round has found.
+struct Round {
+    /// How long nothing is to be expected.
+    wait: Duration,
+    /// Caps were asked.
+    saw_gated: bool,
+    /// Jobs could not be opened, and went back.
+    unopened: bool,
+}
+
+/// One round.
+async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most: usize) -> Result<Round> {
     let want: usize = takers.iter().map(|(_, count)| count).sum();
     let lease_ms = takers[0].0.lease_ms;
     let asked = leases(handle, want, lease_ms, gated_most).await;
@@ -132,17 +140,16 @@ async fn lease(
         }
     };
     let count = found.leased.len();
-    let wait = wait_after(&found, count == want || others);
+    let wait = wait_after(&found, count == want || (others && count > 0));
     if count > 0 {
         handle.tick_in(lease_ms + 1);
     }
     if found.first_lease_end > 0 {
         handle.tick_in(found.first_lease_end.saturating_sub(found.now) + 1);
     }
-    if !deliver(handle, takers, found.leased).await {
-        return Ok((LATER, saw_gated));
-    }
-    Ok((if saw_gated { Duration::from_millis(1) } else { wait }, saw_gated))
+    let unopened = !deliver(handle, takers, found.leased).await;
+    let wait = if saw_gated { Duration::from_millis(1) } else { wait };
+    Ok(Round { wait, saw_gated, unopened })
 }
 
 async fn leases(
