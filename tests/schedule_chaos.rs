@@ -385,6 +385,33 @@ async fn the_first_job_after_a_restart_of_valkey_starts_soon() {
 }
 
 #[tokio::test]
+async fn an_outage_of_valkey_ends_no_lease_whose_worker_lives() {
+    let mut valkey = Valkey::start(ValkeyOptions::default());
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let queue = Queue::of(&sidecar, "outage");
+    queue.add(job("one")).await;
+    let mut worker = queue.worker(2_000).await;
+    worker.credit(5).await;
+    let one = worker.job().await;
+    valkey.kill9();
+    for _ in 0..7 {
+        worker.heartbeat().await;
+        let _ = worker.step(Duration::from_millis(500)).await.unwrap();
+    }
+    valkey.spawn();
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        worker.heartbeat().await;
+        worker.step(Duration::from_millis(500)).await.unwrap();
+    }
+    assert!(worker.lost.is_empty(), "{:?}", worker.lost);
+    assert!(worker.jobs.is_empty(), "it was given out again");
+    worker.errors.clear();
+    assert_eq!(worker.ack(&one).await, SettleOutcome::Ok);
+    assert_eq!(queue.info().await.totals.unwrap().leases_lost, 0);
+}
+
+#[tokio::test]
 async fn a_job_is_not_late_because_a_message_between_sidecars_was_lost() {
     // bullmq#2466: delayed jobs were hours overdue until another one was added.
     let valkey = Valkey::start(ValkeyOptions::default());
