@@ -31,6 +31,8 @@ const AT_ONCE: usize = 4;
 /// A queue in which something is pending is looked at this often, whatever is known of it.
 const POLL: Duration =
     if cfg!(feature = "test-clock") { Duration::from_millis(100) } else { Duration::from_secs(20) };
+/// The same in ms.
+pub const POLL_MS: u64 = POLL.as_secs() * 1000 + POLL.subsec_millis() as u64;
 /// A queue in which nothing is pending.
 const IDLE: Duration =
     if cfg!(feature = "test-clock") { Duration::from_secs(1) } else { Duration::from_secs(300) };
