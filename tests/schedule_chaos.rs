@@ -240,17 +240,17 @@ async fn every_job_ends_once_and_in_the_order_of_its_group() {
     eprintln!("{kills} sidecars killed; {totals:?}");
     assert_eq!((totals.created, totals.done + totals.dead), (jobs, jobs));
     assert_eq!((counts.leased, counts.ready, counts.waiting, counts.groups), (0, 0, 0, 0));
-    let seen = fleet.seen.lock().unwrap();
+    let what_was = fleet.seen.lock().unwrap();
     let mut by_group: HashMap<&str, Vec<u64>> = HashMap::new();
-    for (number, group) in &seen.groups {
+    for (number, group) in &what_was.groups {
         by_group.entry(group).or_default().push(*number);
     }
     let mut compared = 0;
     for numbers in by_group.values_mut() {
         numbers.sort_unstable();
         for pair in numbers.windows(2) {
-            let earlier = seen.leases[&pair[0]].iter().max().unwrap();
-            let later = seen.leases[&pair[1]].iter().min().unwrap();
+            let earlier = what_was.leases[&pair[0]].iter().max().unwrap();
+            let later = what_was.leases[&pair[1]].iter().min().unwrap();
             assert!(earlier < later, "{} and {} of one group were at work together", pair[0], pair[1]);
             compared += 1;
         }
