@@ -1,8 +1,9 @@
-//! Numbers for people: how fast jobs are added and worked off from one process. Run alone, on a quiet machine:
-//! `cargo test --release --test schedule_bench -- --ignored --nocapture --test-threads=1`.
+//! Numbers for people: how fast jobs are added and worked off from one process, without Node. `cargo test --release --bench schedule --
+//! --nocapture --test-threads=1`, on a quiet machine.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, clippy::cast_precision_loss)]
 
+#[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
@@ -34,7 +35,6 @@ fn payload(n: usize) -> v1::JobSpec {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a benchmark"]
 async fn adding_and_working_off() {
     let (_valkey, _sidecar, queue) = start().await;
     let begin = Instant::now();
@@ -83,7 +83,6 @@ async fn adding_and_working_off() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a benchmark"]
 async fn lateness_of_delayed_jobs() {
     let (_valkey, _sidecar, queue) = start().await;
     let mut worker = queue.worker(30_000).await;
