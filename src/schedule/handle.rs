@@ -5,13 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{
-    queue::Queue,
-    runner,
-    store::{Batchers, Store},
-    timers::Timers,
-    worker::Worker,
-};
+use super::{batchers::Batchers, queue::Queue, runner, store::Store, timers::Timers, worker::Worker};
 use crate::schedule::gate::Gate;
 
 /// One queue of one sidecar.

@@ -6,7 +6,9 @@
 //! `rpc` is the door (`stream` and `poll` what workers use), `store` the floor; `runner` hands jobs to workers, `timers` does
 //! what comes by itself.
 
+mod answers;
 mod batch;
+mod batchers;
 mod caps;
 mod convert;
 mod crons;

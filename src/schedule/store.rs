@@ -10,8 +10,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::{
-    batch::{Batched, Batcher, answered},
-    header::Header,
+    answers::{made, read_leases},
     queue::{IN_BUCKET, KIND, Queue},
     scripts,
     spec::Item,
@@ -22,10 +21,12 @@ use crate::{
     owner::{
         index::Index,
         namespace::{NamespaceKeys, Namespaces},
-        reply::{parse_number, unexpected},
+        reply::unexpected,
     },
     valkey::{Lane, Link, Op, Script},
 };
+
+pub use super::answers::{Answer, Leased, Leases, Made, Settle, Ticked, bytes, number, open};
 
 /// Rounds in which a script may name further buckets. Each one names all it knows of.
 const ROUNDS: usize = 16;
@@ -36,70 +37,6 @@ pub struct Store {
     pub keyring: Arc<SharedKeyring>,
     pub namespaces: Arc<Namespaces>,
 }
-
-/// What became of one job that was to be added.
-pub struct Made {
-    /// As `Enqueued.Outcome`.
-    pub outcome: u8,
-    /// As `JobState`.
-    pub place: u8,
-    pub number: u64,
-    pub due: u64,
-    pub finished: u64,
-    pub replayed: bool,
-}
-
-/// A job that was leased, or might be.
-pub struct Leased {
-    pub number: u64,
-    pub header: Header,
-    pub payload: Vec<u8>,
-    pub progress: Vec<u8>,
-}
-
-/// What a call of the lease script gave.
-#[derive(Default)]
-pub struct Leases {
-    /// By the server, ms.
-    pub now: u64,
-    pub ready_left: u64,
-    /// 0: none.
-    pub first_due: u64,
-    /// 0: none.
-    pub first_lease_end: u64,
-    /// Limiter or pause hold the next start until then; 0: they do not.
-    pub not_before: u64,
-    pub leased: Vec<Leased>,
-    /// Jobs that a cap must allow first.
-    pub gated: Vec<Leased>,
-}
-
-/// How a lease is settled.
-pub struct Settle {
-    pub number: u64,
-    pub fence: u64,
-    /// `A` done, `R` failed, `F` failed for good, `L` given back.
-    pub verdict: u8,
-    /// ms.
-    pub wait: Option<u64>,
-    /// Sealed result or error, or nothing.
-    pub sealed: Vec<u8>,
-}
-
-/// What a tick found.
-#[derive(Default)]
-pub struct Ticked {
-    pub now: u64,
-    pub first_due: u64,
-    pub first_lease_end: u64,
-    pub first_trim: u64,
-    pub first_cron: u64,
-    /// There is more to do at once.
-    pub more: bool,
-}
-
-/// A script's answer.
-pub type Answer = (String, std::vec::IntoIter<Value>);
 
 impl Store {
     pub fn listing(&self) -> Index<'_> {
@@ -366,48 +303,6 @@ impl Store {
     }
 }
 
-/// Adds what several calls bring in one script call.
-pub struct Adding {
-    pub store: Arc<Store>,
-    pub queue: Arc<Queue>,
-}
-
-impl Batched for Adding {
-    type Item = Item;
-    type Done = Made;
-
-    fn bytes(item: &Item) -> usize {
-        item.payload.len() + 100
-    }
-
-    async fn run(self: &Arc<Self>, items: Vec<Item>, deadline: Instant) -> Result<Vec<Made>> {
-        let made = self.store.enqueue(&self.queue, Vec::new(), &items, deadline).await?;
-        self.queue.wake();
-        made.ok_or_else(unexpected)
-    }
-}
-
-/// Settles what several streams bring in one script call.
-pub struct Settling {
-    pub store: Arc<Store>,
-    pub queue: Arc<Queue>,
-}
-
-impl Batched for Settling {
-    type Item = Settle;
-    type Done = i32;
-
-    fn bytes(item: &Settle) -> usize {
-        item.sealed.len() + 50
-    }
-
-    async fn run(self: &Arc<Self>, items: Vec<Settle>, deadline: Instant) -> Result<Vec<i32>> {
-        let settled = self.store.settle(&self.queue, &items, deadline).await?;
-        self.queue.wake();
-        if settled.len() == items.len() { Ok(settled) } else { Err(unexpected()) }
-    }
-}
-
 /// Two random bytes.
 fn chance() -> [u8; 2] {
     let mut bytes = [0; 2];
@@ -415,103 +310,7 @@ fn chance() -> [u8; 2] {
     bytes
 }
 
-fn read_leases(mut rest: std::vec::IntoIter<Value>, result: &mut Leases) -> Result<Vec<u64>> {
-    let mut next = || number(rest.next());
-    result.now = next()?;
-    result.ready_left = next()?;
-    result.first_due = next()?;
-    result.first_lease_end = next()?;
-    result.not_before = next()?;
-    let (mut needed, mut section) = (Vec::new(), 0);
-    while let Some(value) = rest.next() {
-        if matches!(&value, Value::BulkString(mark) if mark == b"|") {
-            section += 1;
-            if section == 2 {
-                result.gated.clear();
-            }
-        } else if section == 0 {
-            needed.push(number(Some(value))?);
-        } else {
-            let number = number(Some(value))?;
-            let (header, payload, progress) = (bytes(rest.next())?, bytes(rest.next())?, bytes(rest.next())?);
-            let header = Header::parse(&header).ok_or_else(unexpected)?;
-            let list = if section == 1 { &mut result.leased } else { &mut result.gated };
-            list.push(Leased { number, header, payload, progress });
-        }
-    }
-    Ok(needed)
-}
-
-fn made(value: &Value) -> Result<Made> {
-    let Value::BulkString(bytes) = value else { return Err(unexpected()) };
-    let [outcome, place, rest @ ..] = bytes.as_slice() else { return Err(unexpected()) };
-    if rest.len() != 19 {
-        return Err(unexpected());
-    }
-    let number = |at: usize| rest[at..at + 6].iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-    Ok(Made {
-        outcome: *outcome,
-        place: *place,
-        number: number(0),
-        due: number(6),
-        finished: number(12),
-        replayed: rest[18] == 1,
-    })
-}
-
-/// The status word of a reply, and the rest.
-pub fn open(reply: Value) -> Result<Answer> {
-    let Value::Array(values) = reply else { return Err(unexpected()) };
-    let mut values = values.into_iter();
-    match values.next() {
-        Some(Value::BulkString(status)) => Ok((String::from_utf8(status).map_err(|_| unexpected())?, values)),
-        _ => Err(unexpected()),
-    }
-}
-
-/// A whole number in a reply.
-pub fn number(value: Option<Value>) -> Result<u64> {
-    match value {
-        Some(Value::Int(number)) => u64::try_from(number).map_err(|_| unexpected()),
-        Some(Value::BulkString(bytes)) => parse_number(&bytes).ok_or_else(unexpected),
-        _ => Err(unexpected()),
-    }
-}
-
-/// Bytes in a reply; none are nothing.
-pub fn bytes(value: Option<Value>) -> Result<Vec<u8>> {
-    match value {
-        Some(Value::BulkString(bytes)) => Ok(bytes),
-        Some(Value::Nil) => Ok(Vec::new()),
-        _ => Err(unexpected()),
-    }
-}
-
 /// A deadline for what is done on nobody's behalf.
 pub fn soon() -> Instant {
     Instant::now() + Duration::from_secs(5)
-}
-
-/// The batchers of one queue.
-pub struct Batchers {
-    adding: (Arc<Batcher<Adding>>, Arc<Adding>),
-    settling: (Arc<Batcher<Settling>>, Arc<Settling>),
-}
-
-impl Batchers {
-    pub fn new(store: &Arc<Store>, queue: &Arc<Queue>) -> Self {
-        let adding = Adding { store: Arc::clone(store), queue: Arc::clone(queue) };
-        let settling = Settling { store: Arc::clone(store), queue: Arc::clone(queue) };
-        Self { adding: (Arc::default(), Arc::new(adding)), settling: (Arc::default(), Arc::new(settling)) }
-    }
-
-    /// Adds up to 500 jobs.
-    pub async fn add(&self, items: Vec<Item>, deadline: Instant) -> Result<Vec<Made>> {
-        answered(self.adding.0.push(&self.adding.1, items, deadline)?, deadline).await
-    }
-
-    /// Settles up to 500 leases.
-    pub async fn settle(&self, items: Vec<Settle>, deadline: Instant) -> Result<Vec<i32>> {
-        answered(self.settling.0.push(&self.settling.1, items, deadline)?, deadline).await
-    }
 }
