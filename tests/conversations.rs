@@ -101,6 +101,41 @@ async fn the_ceiling_ends_a_conversation_however_lively_it_is() {
 }
 
 #[tokio::test]
+async fn of_several_that_meet_the_ceiling_one_ends_it_and_the_others_begin_anew() {
+    let (_valkey, sidecar) = start().await;
+    for round in 0..20 {
+        let chat = format!("chat {round}");
+        let first = AdvanceRequest { max_age: ms(30), ..step(&chat, "old") };
+        let (_, old) = go(&sidecar, first).await;
+        sleep(60).await;
+        let calls: Vec<_> = (0..4)
+            .map(|n| {
+                let mut client = sidecar.conversations();
+                let mut request = step(&chat, "new");
+                if n == 0 {
+                    request.expected = Some(v1::advance_request::Expected::ExpectedVersion(old.version));
+                }
+                tokio::spawn(async move { client.advance(request).await.unwrap().into_inner() })
+            })
+            .collect();
+        let mut ceilings = 0;
+        for (n, call) in calls.into_iter().enumerate() {
+            let answer = call.await.unwrap();
+            match answer.outcome() {
+                Outcome::Ceiling => ceilings += 1,
+                Outcome::Advanced => {
+                    assert!(n > 0, "the version that was expected is gone");
+                    assert_eq!(answer.state.unwrap().step, "new");
+                }
+                other => assert!(n == 0 && other == Outcome::Conflict, "{n}: {other:?}"),
+            }
+        }
+        assert_eq!(ceilings, 1);
+        assert_eq!(read(&sidecar, &chat).await.step, "new");
+    }
+}
+
+#[tokio::test]
 async fn past_its_ceiling_a_conversation_reads_as_idle() {
     let (_valkey, sidecar) = start().await;
     go(&sidecar, AdvanceRequest { max_age: ms(100), ..step("chat", "s") }).await;

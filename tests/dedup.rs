@@ -128,7 +128,8 @@ async fn more_time_is_counted_from_now() {
     let first = ask(&sidecar, v1::ClaimRequest { in_progress_ttl: ms(300), ..claim("k") }).await;
     tokio::time::sleep(Duration::from_millis(350)).await;
     // Its time has run out, but nobody has taken it over.
-    let extended = sidecar.dedup().extend_claim(extend("k", first.fence, 60_000)).await.unwrap().into_inner();
+    let request = extend("k", first.fence, 60_000);
+    let extended = sidecar.dedup().extend_claim(request).await.unwrap().into_inner();
     assert_eq!(extended.outcome(), Extended::Extended);
     let waiting = ask(&sidecar, claim("k")).await;
     assert_eq!(waiting.outcome(), Outcome::InProgress);
@@ -380,4 +381,19 @@ async fn fences_rise_whatever_becomes_of_the_claims() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert!(seen.len() > 20);
+}
+
+/// An answer got lost, and when the call is sent again the claim is another's.
+#[tokio::test]
+async fn an_extension_that_comes_again_after_a_takeover_is_no_extension() {
+    let (_valkey, sidecar) = start().await;
+    let first = sidecar.dedup().claim(v1::ClaimRequest { in_progress_ttl: ms(50), ..claim("k") }).await.unwrap();
+    let request = extend("k", first.into_inner().fence, 50);
+    let extended = sidecar.dedup().extend_claim(request.clone()).await.unwrap().into_inner();
+    assert_eq!(extended.outcome(), Extended::Extended);
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    let other = sidecar.dedup().claim(claim("k")).await.unwrap().into_inner();
+    assert_eq!(other.outcome(), Outcome::Takeover);
+    let again = sidecar.dedup().extend_claim(request).await.unwrap().into_inner();
+    assert_eq!(again.outcome(), Extended::LeaseLost);
 }

@@ -179,7 +179,9 @@ end
 function count.U(p, n, lapses)
   p.a, p.b, p.until_ = 0, 0, now
   if p.open then return end
-  p.a, p.b, p.until_ = math.max(now, p.before), p.before, now + p.window
+  -- Its instant names the send: one a recipient and millisecond, or refunding one of two would take both.
+  p.a, p.b = math.max(now, p.before > 0 and p.before + 1 or 0), p.before
+  p.until_ = p.a + p.window
   if lapses then return end
   redis.call('ZADD', p.counter, int(p.a), p.recipient)
   -- Counted again: this recipient itself may have been one of those whose time is over.

@@ -71,6 +71,7 @@ end
 function add.U(key, p)
   if p.recipient == NOBODY then return end
   p.b = tonumber(redis.call('ZSCORE', key, p.recipient) or 0)
+  if p.b == p.a then p.a = p.a + 1 end
   local ttl = stays(key, p.ends)
   redis.call('ZADD', key, 'GT', int(p.a), p.recipient)
   redis.call('PEXPIRE', key, ttl)

@@ -68,7 +68,8 @@ local function bury(c, request, what, now)
   local marks = c and c.marks or {}
   local grave = {marks = marks}
   remember(grave, request, what)
-  local till = math.max(now, c and (c.expires or c.till) or 0) + COLLECT
+  -- One that was ended before is forgotten when it would have been.
+  local till = c and c.kind == 'T' and math.max(c.till, now + COLLECT) or math.max(now, c and c.expires or 0) + COLLECT
   redis.call('SET', KEYS[1], struct.pack('>c1BI6I6', 'T', #marks, c and c.version or 0, till) .. table.concat(marks),
     'PX', int(till - now))
 end

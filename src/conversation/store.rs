@@ -133,8 +133,11 @@ impl Store {
             if !standing.before.is_empty() {
                 return self.replayed(name, standing, deadline).await;
             }
+            let mut read = decimal(standing.state.version);
             let sealed = if standing.status == "CEILING" {
-                // The script will end it, and needs no content for that.
+                // The script will end it, and needs no content for that. Should another call be faster, nothing may be written:
+                // this is no version of any conversation.
+                read = b"-1".to_vec();
                 Vec::new()
             } else {
                 standing.state.content = self.content(name, &standing, deadline).await?;
@@ -152,7 +155,7 @@ impl Store {
             let content = standing.state.content;
             let args = vec![
                 mark.clone(),
-                decimal(standing.state.version),
+                read,
                 decimal(change.ttl_ms),
                 change.max_age_ms.map(decimal).unwrap_or_default(),
                 sealed,

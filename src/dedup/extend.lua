@@ -3,8 +3,8 @@
 -- ARGV: request (7 bytes), fence, time from now (ms)
 -- Reply: EXTENDED until | LEASE_LOST
 local c = load()
-if found(c, ARGV[1]) == 'E' then return {'EXTENDED', c.state == 'P' and int(c.till) or '0'} end
 if not c or int(c.fence) ~= ARGV[2] or c.state ~= 'P' then return {'LEASE_LOST'} end
+if found(c, ARGV[1]) == 'E' then return {'EXTENDED', int(c.till)} end
 local now = math.floor(clock(c) / 1000)
 c.till = now + tonumber(ARGV[3])
 remember(c, ARGV[1], 'E')

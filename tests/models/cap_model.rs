@@ -185,9 +185,11 @@ impl Cap {
     }
 
     pub fn count(&mut self, now: u64, n: u64, recipient: &str, id: &str, lapses: Option<u64>) {
+        // Of `unique`, no two sends to one recipient have the same instant.
+        let after_last = self.last.get(recipient).map_or(0, |at| at + 1);
         let mut send = Send {
             id: id.into(),
-            at: now,
+            at: if self.kind == Kind::Unique { now.max(after_last) } else { now },
             n,
             recipient: recipient.into(),
             lapses,
@@ -203,7 +205,7 @@ impl Cap {
                 self.whole = send.base + n * self.window * 1000;
             }
             Kind::Unique if lapses.is_none() => {
-                send.before = self.last.insert(recipient.into(), now).unwrap_or(0);
+                send.before = self.last.insert(recipient.into(), send.at).unwrap_or(0);
             }
             _ => {}
         }
@@ -226,7 +228,9 @@ impl Cap {
                 let (recipient, at) = (send.recipient.clone(), send.at);
                 if kind == Kind::Unique && at + window > now {
                     let before = self.last.get(&recipient).copied().unwrap_or(0);
-                    self.find(id).unwrap().before = before;
+                    let at = if at == before { at + 1 } else { at };
+                    let send = self.find(id).unwrap();
+                    (send.before, send.at) = (before, at);
                     self.last.insert(recipient, before.max(at));
                 }
                 Confirmed::Confirmed

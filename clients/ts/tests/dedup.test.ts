@@ -166,6 +166,14 @@ test('run: work that throws gives the key back, and the error is its own', async
   expect(await pannier.dedup.run(key, () => 2)).toMatchObject({ ran: true, value: 2 })
 })
 
+test('run: work that is done is done, also when its result cannot be kept', async () => {
+  for (const result of [() => 'x'.repeat(5000), () => { throw new Error('no result') }]) {
+    const key = newKey()
+    await expect(pannier.dedup.run(key, () => 'sent', { result })).rejects.toThrow()
+    expect((await pannier.dedup.claim(key)).outcome).toBe('duplicate')
+  }
+})
+
 test('run: a claim that is lost aborts the signal, and is no completion', async () => {
   const key = newKey()
   const result = await pannier.dedup.run(key, async ({ signal, fence }) => {

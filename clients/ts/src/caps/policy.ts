@@ -110,14 +110,14 @@ export function toWire(policy: CapPolicy): WirePolicy {
   const wire = { name, failOpen, revision: 0n, updatedAt: undefined, fromConfig: false }
   if ('preset' in policy) {
     checkKnown('setPolicy', policy, ['name', 'failOpen', 'preset'])
-    const preset = PRESETS[policy.preset]
+    const preset = own(PRESETS, policy.preset)
     if (preset === undefined) throw badField('policy.preset', `must be one of ${Object.keys(PRESETS).join(', ')}`)
     return { ...wire, scope: CapScope.CAP_SCOPE_UNSPECIFIED, algorithm: { $case: 'preset', value: preset } }
   }
-  const known = KNOWN[policy.algorithm]
+  const known = own(KNOWN, policy.algorithm)
   if (known === undefined) throw badField('policy.algorithm', `must be one of ${Object.keys(KNOWN).join(', ')}`)
   checkKnown('setPolicy', policy, ['name', 'failOpen', 'scope', 'algorithm', ...known])
-  const scope = SCOPES[policy.scope ?? 'namespace']
+  const scope = own(SCOPES, policy.scope ?? 'namespace')
   if (scope === undefined) throw badField('policy.scope', `must be one of ${Object.keys(SCOPES).join(', ')}`)
   return { ...wire, scope, algorithm: toRule(policy) }
 }
@@ -181,4 +181,9 @@ function fromRule(rule: WirePolicy['algorithm']): Rule {
     case undefined:
       throw badField('policy.algorithm', 'is one that this client does not know: upgrade it')
   }
+}
+
+/** What is under a name, and not what every object has. */
+function own<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined
 }

@@ -1,9 +1,10 @@
 // Work under a claim: extended while it runs, completed or released when it ends.
 
-import { fenced } from '../errors.js'
+import { BadRequestError, fenced, PannierError } from '../errors.js'
 import { span, WORK_MS } from '../limits.js'
 import type { Value } from '../value.js'
-import type { Claim, ClaimResult } from './claim.js'
+import type { Duration } from '../options.js'
+import type { Claim, ClaimResult, CompleteResult } from './claim.js'
 import type { ClaimOptions, Dedup } from './dedup.js'
 
 /** What is to be done once. */
@@ -54,8 +55,19 @@ export async function runClaimed<T>(dedup: Dedup, key: string, work: Work<T>, op
   }
   keeper.stop()
   // The work is done: it is worth as long as the claim may last.
-  const completed = await claim.complete(result?.(value), { timeout: Math.max(ms, 5000), ...(how.retention === undefined ? {} : { retention: how.retention }) })
+  const until = { timeout: Math.max(ms, 5000), ...(how.retention === undefined ? {} : { retention: how.retention }) }
+  const completed = await completeWith(claim, () => result?.(value), until)
   return { ran: true, outcome: completed.outcome, value }
+}
+
+/** Done is done: a result that cannot be stored is the caller's error, but the work must not run again for it. */
+async function completeWith(claim: Claim, result: () => Value | undefined, until: { retention?: Duration; timeout: Duration }): Promise<CompleteResult> {
+  try {
+    return await claim.complete(result(), until)
+  } catch (error) {
+    if (!(error instanceof PannierError) || error instanceof BadRequestError) await claim.complete(undefined, until).catch(() => {})
+    throw error
+  }
 }
 
 /** Extends a claim each third of its time. */
