@@ -20,6 +20,7 @@ mod owner;
 pub mod pipe;
 pub mod proto;
 mod rpc;
+pub mod schedule;
 pub mod server;
 pub mod session;
 pub mod valkey;

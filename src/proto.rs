@@ -30,6 +30,43 @@ impl fmt::Debug for v1::BlobChunk {
     }
 }
 
+impl fmt::Debug for v1::JobSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobSpec({} bytes)", self.payload.len())
+    }
+}
+
+impl fmt::Debug for v1::WorkJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkJob({}, fence {}, {} bytes)", self.number, self.fence, self.payload.len())
+    }
+}
+
+impl fmt::Debug for v1::WorkSettle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = self.lease.as_ref().map_or(0, |lease| lease.number);
+        write!(f, "WorkSettle({number}, {} bytes)", self.result.len())
+    }
+}
+
+impl fmt::Debug for v1::WorkProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkProgress({} bytes)", self.progress.len())
+    }
+}
+
+impl fmt::Debug for v1::Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({}, state {}, {} bytes)", self.number, self.state, self.payload.len())
+    }
+}
+
+impl fmt::Debug for v1::ack_jobs_request::Ack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ack({}, {} bytes)", self.number, self.result.len())
+    }
+}
+
 impl fmt::Debug for v1::ClaimResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

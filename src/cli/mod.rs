@@ -10,6 +10,7 @@ mod healthcheck;
 mod keys;
 mod outcome;
 mod output;
+mod queue;
 mod serve;
 mod sessions;
 mod stop;
@@ -40,6 +41,8 @@ enum Command {
     Stop(stop::Arguments),
     Sessions(sessions::Arguments),
     Blobs(blobs::Arguments),
+    Queue(queue::Arguments),
+    Crons(queue::crons::Arguments),
     Conversations(conversations::Arguments),
     Caps(caps::Arguments),
     Keys(keys::Arguments),
@@ -74,6 +77,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Stop(arguments) => in_runtime(stop::run(arguments)),
         Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
         Command::Blobs(arguments) => in_runtime(blobs::run(arguments)),
+        Command::Queue(arguments) => in_runtime(queue::run(arguments)),
+        Command::Crons(arguments) => in_runtime(queue::crons::run(arguments)),
         Command::Conversations(arguments) => in_runtime(conversations::run(arguments)),
         Command::Caps(arguments) => in_runtime(caps::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),

@@ -20,6 +20,7 @@ use crate::{
         pipe_service_server::{PipeService, PipeServiceServer},
     },
     rpc::{MESSAGE_MAX, Reply},
+    schedule,
 };
 
 /// Answers of a stream that wait for the client to take them; then nothing more is read from it.
@@ -28,9 +29,14 @@ const ANSWERS: usize = 256;
 /// The handlers behind a pipe. Clones are the same.
 #[derive(Clone)]
 pub struct Handlers {
+    /// Claims.
     pub dedup: dedup::Handler,
+    /// Chats.
     pub conversation: conversation::Handler,
+    /// Sends.
     pub cap: cap::Handler,
+    /// Jobs.
+    pub schedule: schedule::Handler,
 }
 
 /// All pipes of one sidecar.
@@ -42,8 +48,7 @@ pub struct Pipes {
 
 impl Pipes {
     /// With these handlers.
-    pub fn new(dedup: dedup::Handler, conversation: conversation::Handler, cap: cap::Handler) -> Arc<Self> {
-        let handlers = Handlers { dedup, conversation, cap };
+    pub fn new(handlers: Handlers) -> Arc<Self> {
         Arc::new(Self { handlers, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
     }
 

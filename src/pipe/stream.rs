@@ -125,5 +125,9 @@ async fn call(handlers: &Handlers, call: Option<Call>, deadline: Instant) -> Res
         Call::NoteInbound(request) => {
             Answer::NoteInbound(Box::pin(cap.note_inbound(request, deadline)).await?)
         }
+        Call::Enqueue(request) => {
+            Answer::Enqueue(Box::pin(handlers.schedule.enqueue(request, deadline)).await?)
+        }
+        Call::Ingest(request) => Answer::Ingest(Box::pin(handlers.schedule.ingest(request, deadline)).await?),
     })
 }

@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{STOP_WITHIN, accept::Steps, health::Readiness, socket::SocketFile};
-use crate::{blob::Blobs, pipe::Pipes, session::Sessions, valkey::Link};
+use crate::{blob::Blobs, pipe::Pipes, schedule::Schedules, session::Sessions, valkey::Link};
 
 /// Calls in progress get this long after the drain delay: more than the deadline of a unary call, and of a commit all but
 /// a little.
@@ -27,6 +27,7 @@ pub struct Drain {
     pub sessions: Arc<Sessions>,
     pub blobs: Arc<Blobs>,
     pub pipes: Arc<Pipes>,
+    pub schedules: Arc<Schedules>,
     pub link: Link,
     pub link_stop: CancellationToken,
     pub file: SocketFile,
@@ -59,7 +60,12 @@ impl Drain {
         self.connections.close();
         let until = (Instant::now() + FINISH_WITHIN).min(begin + STOP_WITHIN - KEEP_FOR_VALKEY);
         let finished = timeout_at(until, async {
-            tokio::join!(self.sessions.drain(), self.blobs.drain(), self.pipes.drain());
+            tokio::join!(
+                self.sessions.drain(),
+                self.blobs.drain(),
+                self.pipes.drain(),
+                self.schedules.drain()
+            );
             self.connections.wait().await;
         });
         if finished.await.is_err() {

@@ -13,7 +13,7 @@ use crate::{
     crypto::{Reload, SharedKeyring},
     dedup, owner,
     proto::v1::Durability,
-    session,
+    schedule, session,
     valkey::{
         DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script, StartError,
         Target, UrlTarget,
@@ -21,12 +21,12 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND];
+const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
 
 /// Every script there is.
 static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
     let state = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat();
-    let calls = [dedup::SCRIPTS, conversation::SCRIPTS, cap::SCRIPTS].concat();
+    let calls = [dedup::SCRIPTS, conversation::SCRIPTS, cap::SCRIPTS, schedule::SCRIPTS].concat();
     [state, calls].concat()
 });
 

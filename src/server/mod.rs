@@ -34,14 +34,15 @@ use crate::{
     config::{Config, ConfigError},
     conversation, dedup,
     owner::namespace::Namespaces,
-    pipe::{self, Pipes},
+    pipe::{self, Handlers, Pipes},
     proto::{
         FILE_DESCRIPTOR_SET,
         v1::{
             admin_service_server, blob_service_server, cap_service_server, conversation_service_server,
-            dedup_service_server, pipe_service_server, session_service_server,
+            dedup_service_server, pipe_service_server, schedule_service_server, session_service_server,
         },
     },
+    schedule::{self, Schedules},
     session::{self, Sessions},
     valkey::Funnel,
 };
@@ -57,6 +58,7 @@ const SERVICES: &[&str] = &[
     conversation_service_server::SERVICE_NAME,
     cap_service_server::SERVICE_NAME,
     pipe_service_server::SERVICE_NAME,
+    schedule_service_server::SERVICE_NAME,
     admin_service_server::SERVICE_NAME,
 ];
 
@@ -108,9 +110,16 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let funnel = Funnel::new(link.clone());
     let dedup = dedup::Handler::new(Arc::clone(&namespaces), funnel.clone());
     let conversation = conversation::Handler::new(Arc::clone(&namespaces), funnel.clone());
-    let cap = cap::Handler::new(namespaces, funnel);
+    let cap = cap::Handler::new(Arc::clone(&namespaces), funnel);
     tokio::spawn(cap.clone().configure(config.cap_policies.clone()));
-    let pipes = Pipes::new(dedup.clone(), conversation.clone(), cap.clone());
+    let gate = Arc::new(cap.clone());
+    let schedules = Schedules::new(link.clone(), Arc::new(keyring.clone()), namespaces, gate);
+    let pipes = Pipes::new(Handlers {
+        dedup: dedup.clone(),
+        conversation: conversation.clone(),
+        cap: cap.clone(),
+        schedule: schedule::Handler::new(Arc::clone(&schedules)),
+    });
 
     let readiness = Readiness::default();
     let about = About {
@@ -127,7 +136,8 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         .add_service(dedup::service(dedup))
         .add_service(conversation::service(conversation))
         .add_service(cap::service(cap))
-        .add_service(pipe::service(Arc::clone(&pipes)));
+        .add_service(pipe::service(Arc::clone(&pipes)))
+        .add_service(schedule::service(Arc::clone(&schedules)));
     if config.reflection {
         routes = with_reflection(routes)?;
     }
@@ -161,6 +171,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         sessions,
         blobs,
         pipes,
+        schedules,
         link,
         link_stop,
         file: bound.file,

@@ -17,6 +17,7 @@ pub mod blob;
 pub mod caps;
 pub mod leak;
 pub mod link;
+pub mod schedule;
 pub mod small;
 pub mod unary;
 pub mod valkey;

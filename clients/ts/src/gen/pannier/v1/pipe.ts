@@ -51,6 +51,7 @@ import {
   ReleaseClaimRequest,
   ReleaseClaimResponse,
 } from "./dedup.js";
+import { EnqueueRequest, EnqueueResponse, IngestRequest, IngestResponse } from "./schedule.js";
 import { Status } from "./status.js";
 
 export const protobufPackage = "pannier.v1";
@@ -78,6 +79,8 @@ export interface PipeRequest {
     | { $case: "refund"; value: RefundRequest }
     | { $case: "peek"; value: PeekRequest }
     | { $case: "noteInbound"; value: NoteInboundRequest }
+    | { $case: "enqueue"; value: EnqueueRequest }
+    | { $case: "ingest"; value: IngestRequest }
     | undefined;
 }
 
@@ -102,6 +105,8 @@ export interface PipeResponse {
     | { $case: "refund"; value: RefundResponse }
     | { $case: "peek"; value: PeekResponse }
     | { $case: "noteInbound"; value: NoteInboundResponse }
+    | { $case: "enqueue"; value: EnqueueResponse }
+    | { $case: "ingest"; value: IngestResponse }
     | undefined;
 }
 
@@ -159,6 +164,12 @@ export const PipeRequest: MessageFns<PipeRequest> = {
         break;
       case "noteInbound":
         NoteInboundRequest.encode(message.call.value, writer.uint32(130).fork()).join();
+        break;
+      case "enqueue":
+        EnqueueRequest.encode(message.call.value, writer.uint32(138).fork()).join();
+        break;
+      case "ingest":
+        IngestRequest.encode(message.call.value, writer.uint32(146).fork()).join();
         break;
     }
     return writer;
@@ -311,6 +322,22 @@ export const PipeRequest: MessageFns<PipeRequest> = {
             message.call = { $case: "noteInbound", value: NoteInboundRequest.decode(reader, reader.uint32()) };
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.call = { $case: "enqueue", value: EnqueueRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.call = { $case: "ingest", value: IngestRequest.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -415,6 +442,18 @@ export const PipeRequest: MessageFns<PipeRequest> = {
         }
         break;
       }
+      case "enqueue": {
+        if (object.call?.value !== undefined && object.call?.value !== null) {
+          message.call = { $case: "enqueue", value: EnqueueRequest.fromPartial(object.call.value) };
+        }
+        break;
+      }
+      case "ingest": {
+        if (object.call?.value !== undefined && object.call?.value !== null) {
+          message.call = { $case: "ingest", value: IngestRequest.fromPartial(object.call.value) };
+        }
+        break;
+      }
     }
     return message;
   },
@@ -474,6 +513,12 @@ export const PipeResponse: MessageFns<PipeResponse> = {
         break;
       case "noteInbound":
         NoteInboundResponse.encode(message.answer.value, writer.uint32(130).fork()).join();
+        break;
+      case "enqueue":
+        EnqueueResponse.encode(message.answer.value, writer.uint32(138).fork()).join();
+        break;
+      case "ingest":
+        IngestResponse.encode(message.answer.value, writer.uint32(146).fork()).join();
         break;
     }
     return writer;
@@ -629,6 +674,22 @@ export const PipeResponse: MessageFns<PipeResponse> = {
             message.answer = { $case: "noteInbound", value: NoteInboundResponse.decode(reader, reader.uint32()) };
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.answer = { $case: "enqueue", value: EnqueueResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.answer = { $case: "ingest", value: IngestResponse.decode(reader, reader.uint32()) };
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -744,6 +805,18 @@ export const PipeResponse: MessageFns<PipeResponse> = {
       case "noteInbound": {
         if (object.answer?.value !== undefined && object.answer?.value !== null) {
           message.answer = { $case: "noteInbound", value: NoteInboundResponse.fromPartial(object.answer.value) };
+        }
+        break;
+      }
+      case "enqueue": {
+        if (object.answer?.value !== undefined && object.answer?.value !== null) {
+          message.answer = { $case: "enqueue", value: EnqueueResponse.fromPartial(object.answer.value) };
+        }
+        break;
+      }
+      case "ingest": {
+        if (object.answer?.value !== undefined && object.answer?.value !== null) {
+          message.answer = { $case: "ingest", value: IngestResponse.fromPartial(object.answer.value) };
         }
         break;
       }

@@ -1,0 +1,122 @@
+-- Leases ready jobs, after it has made due ones ready.
+-- ARGV: buckets; most jobs; lease (ms); numbers (packed) that their cap has allowed; most candidates for a cap; what stands for
+--   the request of LeaseJobs, or ''
+-- Reply: {'OK', now, ready left, first due, first lease end, not before, buckets needed…, '|', leased: number, header, payload, progress…, '|',
+--   candidates: the same…}; 'not before': when the limiter or a pause lets the next start, 0: nothing holds
+local want, length, gated_most = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
+local allowed = {}
+for n = 1, #ARGV[4] / 6 do allowed[struct.unpack('>I6', ARGV[4], n * 6 - 5)] = true end
+local leased, gated, not_before = {}, {}, 0
+if not head[1] then return {'NONE'} end
+
+local function give(list, number)
+  list[#list + 1] = number
+end
+
+local function reply()
+  local all = {'OK', num(now), num(redis.call('ZCARD', RDY)), first(DUE), first(LSE), num(not_before)}
+  for n in pairs(need) do all[#all + 1] = num(n) end
+  for _, list in ipairs({leased, gated}) do
+    all[#all + 1] = '|'
+    local sealed = read_all(list, 2, function(number) return {'p' .. field(number), 'g' .. field(number)} end)
+    for _, number in ipairs(list) do
+      all[#all + 1] = num(number)
+      all[#all + 1] = packed(loaded[number])
+      all[#all + 1] = sealed[number][1] or ''
+      all[#all + 1] = sealed[number][2] or ''
+    end
+  end
+  return all
+end
+
+-- The same request again: what it got, as far as it still has it.
+local before = ARGV[6] ~= '' and redis.call('GET', RQ)
+if before then
+  for n = 1, #before, 13 do
+    local number, its = struct.unpack('>I6I7', before, n)
+    local j = bucket(number) and load(number)
+    if j and j.state == 'L' and j.fence == its then give(leased, number) end
+  end
+  return reply()
+end
+
+local paused = head[11]
+if paused == '-1' or (paused and tonumber(paused) > now) then
+  not_before = paused == '-1' and LATEST or tonumber(paused)
+  promote(200)
+  finish()
+  return reply()
+end
+
+promote(300)
+if concurrency > 0 then want = math.min(want, concurrency - redis.call('ZCARD', LSE)) end
+local most, per = tonumber(head[4] or 0), tonumber(head[5] or 0)
+if most > 0 then
+  -- Starts that are older than the interval count no more; at most so many a call, the rest is not counted either.
+  local from = '(' .. num(now - per - 1)
+  local old = redis.call('ZCOUNT', LIM, '-inf', num(now - per - 1))
+  if old > 0 then redis.call('ZREMRANGEBYRANK', LIM, 0, math.min(old, 500) - 1) end
+  local started = redis.call('ZCOUNT', LIM, from, '+inf')
+  if started >= most then
+    local oldest = redis.call('ZREVRANGE', LIM, most - 1, most - 1, 'WITHSCORES')[2]
+    not_before = tonumber(oldest) + per + 1
+  end
+  want = math.min(want, most - started)
+end
+
+if want > 0 then
+  local gone, leases, starts = {}, {}, {}
+  fence = math.max(fence, now_us)
+  local candidates, numbers = redis.call('ZRANGE', RDY, 0, want + gated_most - 1), {}
+  for n, member in ipairs(candidates) do
+    local _, number = struct.unpack('>I6I6', member)
+    if not bucket(number) then
+      if needs >= 64 then break end
+    elseif needs == 0 then
+      numbers[n] = number
+    end
+    -- Behind one that is not known nothing is looked at: nobody overtakes.
+  end
+  for n, number in ipairs(numbers) do
+    if #leased >= want and #gated == 0 then break end
+    local member = candidates[n]
+    -- In one command those that will do if all goes well, and one by one those behind.
+    if n == 1 then preload({unpack(numbers, 1, math.min(#numbers, want))}) end
+    do
+      local j = load(number)
+      if not j or j.state ~= 'P' then
+        gone[#gone + 1] = member
+      elseif j.deadline > 0 and j.deadline < now then
+        gone[#gone + 1] = member
+        final(number, j, 'X', 3)
+        store(number, j)
+      elseif flag(j, CAP) and not allowed[number] then
+        if #gated < gated_most then give(gated, number) end
+      elseif #leased < want then
+        gone[#gone + 1] = member
+        fence = fence + 1
+        j.state, j.fence, j.verdict, j.attempts = 'L', fence, '-', j.attempts + 1
+        store(number, j)
+        leases[#leases + 1] = num(now + length)
+        leases[#leases + 1] = struct.pack('>I6I7', number, fence)
+        starts[#starts + 1] = num(now)
+        starts[#starts + 1] = struct.pack('>I7', fence)
+        give(leased, number)
+        emit(LEASED, number)
+      end
+    end
+  end
+  if #gone > 0 then redis.call('ZREM', RDY, unpack(gone)) end
+  if #leases > 0 then
+    redis.call('ZADD', LSE, unpack(leases))
+    if most > 0 then redis.call('ZADD', LIM, unpack(starts)) end
+    count('nl', #leases / 2)
+    if ARGV[6] ~= '' then
+      local mine = {}
+      for n = 2, #leases, 2 do mine[#mine + 1] = leases[n] end
+      redis.call('SET', RQ, table.concat(mine), 'PX', num(length + 60000))
+    end
+  end
+end
+finish()
+return reply()

@@ -1,0 +1,421 @@
+//! One Work stream, from Hello to its end.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::{Instant, sleep_until},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::{
+    Schedules,
+    handle::Handle,
+    limits,
+    sealed::{self, Part},
+    store::{Settle, soon},
+    worker::{AHEAD, Out, Worker},
+};
+use crate::{
+    error::{Error, Reason, Result},
+    proto::v1,
+    rpc::duration,
+};
+
+/// Queues of one stream.
+const QUEUES_MAX: usize = 64;
+/// Settles of one message, and leases that Hello names.
+const SETTLES_MAX: usize = 1_000;
+const PROGRESS_MAX: usize = 100;
+/// Messages of one stream that are being worked on.
+const AT_ONCE: usize = 64;
+/// A settle is tried this long.
+const SETTLE_WITHIN: Duration = Duration::from_secs(30);
+/// A stream whose sidecar stops gets this long to settle.
+const DRAIN: Duration = Duration::from_secs(6);
+
+/// Starts serving a stream.
+pub fn serve(
+    schedules: Arc<Schedules>,
+    incoming: Streaming<v1::WorkRequest>,
+) -> ReceiverStream<Result<v1::WorkResponse, Status>> {
+    let (out, outgoing) = mpsc::channel(AHEAD);
+    tokio::spawn(async move {
+        let last = out.clone();
+        if let Err(error) = run(schedules, incoming, out).await {
+            let _ = last.send(Err(error.to_status())).await;
+        }
+    });
+    ReceiverStream::new(outgoing)
+}
+
+fn protocol(message: &str) -> Error {
+    Error::new(Reason::Protocol, message)
+}
+
+async fn run(schedules: Arc<Schedules>, mut incoming: Streaming<v1::WorkRequest>, out: Out) -> Result<()> {
+    let first = tokio::time::timeout(limits::LEASE, incoming.message()).await;
+    let mut message = match first {
+        Ok(Ok(Some(message))) => message,
+        Ok(_) => return Ok(()),
+        Err(_) => return Err(Error::new(Reason::DeadlineExceeded, "no Hello came")),
+    };
+    let hello = message.hello.take().ok_or_else(|| protocol("the first message is no hello"))?;
+    let worker = greet(&schedules, hello, out).await?;
+    let stream = Stream { worker: Arc::clone(&worker), room: Arc::new(Semaphore::new(AT_ONCE)) };
+    for handle in &worker.queues {
+        handle.join(&worker);
+    }
+    let ended = stream.serve(&schedules, message, incoming).await;
+    worker.close();
+    ended
+}
+
+async fn greet(schedules: &Arc<Schedules>, hello: v1::WorkHello, out: Out) -> Result<Arc<Worker>> {
+    let namespace = limits::namespace(hello.namespace)?;
+    if !hello.worker.is_empty() {
+        limits::id("hello.worker", &hello.worker)?;
+    }
+    let lease_ms = limits::lease("hello.lease", hello.lease)?;
+    if hello.queues.is_empty() || hello.queues.len() > QUEUES_MAX {
+        return Err(Error::bad_field("hello.queues", "must be 1..64"));
+    }
+    let most = if hello.max_in_flight == 0 { limits::CREDIT_MAX } else { hello.max_in_flight };
+    if most > limits::CREDIT_MAX {
+        return Err(Error::bad_field("hello.max_in_flight", "must be at most 1000"));
+    }
+    let mut queues = Vec::new();
+    for (n, queue) in hello.queues.iter().enumerate() {
+        let field = format!("hello.queues[{n}]");
+        limits::id(&field, queue)?;
+        if hello.queues[..n].contains(queue) {
+            return Err(Error::bad_field(field, "is given twice"));
+        }
+        queues.push(schedules.handle(&namespace, queue));
+    }
+    if hello.held.len() > SETTLES_MAX {
+        return Err(Error::bad_field("hello.held", "must be at most 1000"));
+    }
+    let worker = Worker::new(lease_ms, queues, most as usize, out);
+    let (mut held, mut lost) = (Vec::new(), Vec::new());
+    for (place, leases) in by_queue(&worker, hello.held, &mut lost) {
+        let handle = &worker.queues[place];
+        let pairs: Vec<_> = leases.iter().map(|lease| (lease.number, lease.fence)).collect();
+        let renewed =
+            handle.store.renew(&handle.queue, &pairs, lease_ms, Instant::now() + SETTLE_WITHIN).await?;
+        for (lease, renewed) in leases.into_iter().zip(renewed) {
+            if renewed == 0 {
+                lost.push(lease);
+            } else {
+                worker.adopt(place, lease.number, lease.fence);
+                held.push(lease);
+            }
+        }
+        handle.tick_in(lease_ms + 1);
+    }
+    let max_in_flight = most;
+    let welcome = v1::WorkWelcome { lease: Some(duration(lease_ms)), max_in_flight, held };
+    worker.send(v1::WorkResponse { welcome: Some(welcome), lease_lost: lost, ..Default::default() }).await;
+    Ok(worker)
+}
+
+/// Leases by the place of their queue; those of queues that the stream has not named are lost to it.
+fn by_queue(
+    worker: &Worker,
+    leases: Vec<v1::LeaseRef>,
+    lost: &mut Vec<v1::LeaseRef>,
+) -> HashMap<usize, Vec<v1::LeaseRef>> {
+    let mut map: HashMap<usize, Vec<v1::LeaseRef>> = HashMap::new();
+    for lease in leases {
+        match worker.place(&lease.queue) {
+            Some(place) => map.entry(place).or_default().push(lease),
+            None => lost.push(lease),
+        }
+    }
+    map
+}
+
+struct Stream {
+    worker: Arc<Worker>,
+    room: Arc<Semaphore>,
+}
+
+impl Stream {
+    async fn serve(
+        &self,
+        schedules: &Schedules,
+        first: v1::WorkRequest,
+        mut incoming: Streaming<v1::WorkRequest>,
+    ) -> Result<()> {
+        let lease = Duration::from_millis(self.worker.lease_ms);
+        let mut silent_until = Instant::now() + lease;
+        let mut leave_at: Option<Instant> = None;
+        self.take(first).await?;
+        loop {
+            tokio::select! {
+                message = incoming.message() => match message {
+                    Ok(Some(message)) => {
+                        silent_until = Instant::now() + lease;
+                        self.take(message).await?;
+                    }
+                    // The client has ended its side, or is gone.
+                    Ok(None) | Err(_) => {
+                        self.finish_work().await;
+                        return Ok(());
+                    }
+                },
+                () = sleep_until(silent_until) => {
+                    return Err(Error::new(Reason::DeadlineExceeded, "nothing came from the worker for one lease"));
+                }
+                () = schedules.draining.cancelled(), if leave_at.is_none() => {
+                    leave_at = Some(Instant::now() + DRAIN);
+                    self.worker.send(v1::WorkResponse { draining: true, ..Default::default() }).await;
+                    self.worker.drain_keeping();
+                }
+                () = sleep_until(leave_at.unwrap_or_else(Instant::now)), if leave_at.is_some() => {
+                    self.finish_work().await;
+                    return Err(schedules.stopping());
+                }
+                () = self.worker.changed.notified() => {}
+                () = self.worker.out.closed() => return Ok(()),
+            }
+            if self.worker.is_stuck() {
+                return Err(Error::new(
+                    Reason::TooManyInFlight,
+                    "the worker does not read what it is sent; connect again",
+                ));
+            }
+            if self.worker.is_done() {
+                self.finish_work().await;
+                return if leave_at.is_some() { Err(schedules.stopping()) } else { Ok(()) };
+            }
+        }
+    }
+
+    /// Waits for what is being settled, a while.
+    async fn finish_work(&self) {
+        let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.room.acquire_many(all)).await;
+    }
+
+    /// Takes one message, in the order of its fields.
+    async fn take(&self, message: v1::WorkRequest) -> Result<()> {
+        if message.hello.is_some() {
+            return Err(protocol("hello came twice"));
+        }
+        if message.settles.len() > SETTLES_MAX {
+            return Err(Error::bad_field("settles", "must be at most 1000"));
+        }
+        if message.progress.len() > PROGRESS_MAX {
+            return Err(Error::bad_field("progress", "must be at most 100"));
+        }
+        if message.credit > limits::CREDIT_MAX {
+            return Err(Error::bad_field("credit", "must be at most 1000"));
+        }
+        if !message.settles.is_empty() {
+            self.settle(message.settles).await;
+        }
+        if message.received > 0 {
+            self.worker.received(message.received);
+        }
+        if message.credit > 0 {
+            self.worker.add_credit(message.credit as usize, limits::CREDIT_MAX as usize);
+        }
+        if message.heartbeat {
+            self.heartbeat().await;
+        }
+        if !message.progress.is_empty() {
+            self.progress(message.progress).await;
+        }
+        if message.draining {
+            self.worker.drain();
+        }
+        Ok(())
+    }
+
+    async fn settle(&self, settles: Vec<v1::WorkSettle>) {
+        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let worker = Arc::clone(&self.worker);
+        tokio::spawn(async move {
+            let mut response = v1::WorkResponse::default();
+            let mut by_place: HashMap<usize, Vec<v1::WorkSettle>> = HashMap::new();
+            for settle in settles {
+                match check(&worker, &settle) {
+                    Ok(place) => by_place.entry(place).or_default().push(settle),
+                    Err(error) => response.errors.push(refusal(settle.lease, &error)),
+                }
+            }
+            for (place, settles) in by_place {
+                settle_all(&worker, place, settles, &mut response).await;
+            }
+            worker.send(response).await;
+            drop(permit);
+        });
+    }
+
+    async fn heartbeat(&self) {
+        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let worker = Arc::clone(&self.worker);
+        tokio::spawn(async move {
+            let mut response = v1::WorkResponse { renewed: 1, ..Default::default() };
+            for (place, leases) in worker.leases() {
+                let handle = &worker.queues[place];
+                let queue = &handle.queue.name.queue;
+                let until = Instant::now() + Duration::from_millis(worker.lease_ms);
+                let renewed = handle.store.renew(&handle.queue, &leases, worker.lease_ms, until).await;
+                let renewed = match renewed {
+                    Ok(renewed) => renewed,
+                    Err(error) => {
+                        response.renewed = 0;
+                        response.errors.push(refusal(None, &error));
+                        continue;
+                    }
+                };
+                let mut gone = Vec::new();
+                for ((number, fence), renewed) in leases.into_iter().zip(renewed) {
+                    let lease = v1::LeaseRef { queue: queue.clone(), number, fence };
+                    match renewed {
+                        0 => {
+                            gone.push((number, fence));
+                            response.lease_lost.push(lease);
+                        }
+                        2 => response.cancel_requested.push(lease),
+                        _ => {}
+                    }
+                }
+                // One that was settled meanwhile is not lost.
+                let left = worker.still_held(place, &gone);
+                response
+                    .lease_lost
+                    .retain(|lease| lease.queue != *queue || left.contains(&(lease.number, lease.fence)));
+                worker.settled(place, gone.into_iter());
+                handle.tick_in(worker.lease_ms + 1);
+            }
+            worker.send(response).await;
+            drop(permit);
+        });
+    }
+
+    async fn progress(&self, progress: Vec<v1::WorkProgress>) {
+        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let worker = Arc::clone(&self.worker);
+        tokio::spawn(async move {
+            let mut response = v1::WorkResponse::default();
+            for one in progress {
+                if let Err(error) = note_progress(&worker, &one).await {
+                    response.errors.push(refusal(one.lease, &error));
+                }
+            }
+            if !response.errors.is_empty() {
+                worker.send(response).await;
+            }
+            drop(permit);
+        });
+    }
+}
+
+fn refusal(lease: Option<v1::LeaseRef>, error: &Error) -> v1::WorkError {
+    v1::WorkError { lease, reason: error.reason().wire().0.to_owned(), message: error.to_string() }
+}
+
+/// The place of a settle's queue, if all is well with it.
+fn check(worker: &Worker, settle: &v1::WorkSettle) -> Result<usize> {
+    let lease = settle.lease.as_ref().ok_or_else(|| Error::bad_field("settles.lease", "must be given"))?;
+    let place = worker
+        .place(&lease.queue)
+        .ok_or_else(|| Error::bad_field("settles.lease.queue", "is none of this stream's"))?;
+    limits::bytes("settles.result", settle.result.len(), limits::RESULT_MAX)?;
+    limits::bytes("settles.error", settle.error.len(), limits::ERROR_MAX)?;
+    limits::retry_after("settles.retry_after", settle.retry_after.as_ref())?;
+    v1::NackVerdict::try_from(settle.nack)
+        .map_err(|_| Error::bad_field("settles.nack", "is none of those there are"))?;
+    if lease.number >= 1 << 48 || lease.fence >= 1 << 53 {
+        return Err(Error::bad_field("settles.lease", "is no lease"));
+    }
+    Ok(place)
+}
+
+/// The settle of the wire, for the script.
+pub async fn packed(
+    handle: &Arc<Handle>,
+    (number, fence): (u64, u64),
+    verdict: v1::NackVerdict,
+    (result, error): (&[u8], &str),
+    retry_after: Option<u64>,
+) -> Result<Settle> {
+    let queue = &handle.queue.name;
+    let (verdict, part, value) = match verdict {
+        v1::NackVerdict::Unspecified => (b'A', Part::Result, result),
+        v1::NackVerdict::Retry => (b'R', Part::Error, error.as_bytes()),
+        v1::NackVerdict::Fail => (b'F', Part::Error, error.as_bytes()),
+        v1::NackVerdict::Release => (b'L', Part::Error, error.as_bytes()),
+    };
+    let sealed = if value.is_empty() {
+        Vec::new()
+    } else {
+        let keys = handle.store.keys(&handle.queue, soon()).await?;
+        sealed::seal_part(&keys, queue, number, part, value)
+    };
+    Ok(Settle { number, fence, verdict, wait: retry_after, sealed })
+}
+
+async fn settle_all(
+    worker: &Arc<Worker>,
+    place: usize,
+    settles: Vec<v1::WorkSettle>,
+    response: &mut v1::WorkResponse,
+) {
+    let handle = &worker.queues[place];
+    for chunk in settles.chunks(super::batch::TOGETHER) {
+        let mut items = Vec::with_capacity(chunk.len());
+        for settle in chunk {
+            let lease = settle.lease.clone().unwrap_or_default();
+            let verdict = v1::NackVerdict::try_from(settle.nack).unwrap_or_default();
+            let wait = limits::retry_after("", settle.retry_after.as_ref()).unwrap_or_default();
+            let of = (&settle.result[..], settle.error.as_str());
+            match packed(handle, (lease.number, lease.fence), verdict, of, wait).await {
+                Ok(item) => items.push(item),
+                Err(error) => {
+                    response.errors.push(refusal(settle.lease.clone(), &error));
+                }
+            }
+        }
+        let leases: Vec<_> = items.iter().map(|item| (item.number, item.fence)).collect();
+        match handle.batchers.settle(items, Instant::now() + SETTLE_WITHIN).await {
+            Ok(outcomes) => {
+                worker.settled(place, leases.iter().copied());
+                let queue = &handle.queue.name.queue;
+                for ((number, fence), outcome) in leases.into_iter().zip(outcomes) {
+                    let lease = Some(v1::LeaseRef { queue: queue.clone(), number, fence });
+                    response.settled.push(v1::WorkSettled { lease, outcome });
+                }
+                handle.tick_in(1_000);
+            }
+            Err(error) => {
+                for (number, fence) in leases {
+                    let lease = v1::LeaseRef { queue: handle.queue.name.queue.clone(), number, fence };
+                    response.errors.push(refusal(Some(lease), &error));
+                }
+            }
+        }
+    }
+}
+
+async fn note_progress(worker: &Worker, progress: &v1::WorkProgress) -> Result<()> {
+    limits::bytes("progress.progress", progress.progress.len(), limits::PROGRESS_MAX)?;
+    let lease = progress.lease.as_ref().ok_or_else(|| Error::bad_field("progress.lease", "must be given"))?;
+    let place = worker
+        .place(&lease.queue)
+        .ok_or_else(|| Error::bad_field("progress.lease.queue", "is none of this stream's"))?;
+    if lease.number >= 1 << 48 || lease.fence >= 1 << 53 {
+        return Err(Error::bad_field("progress.lease", "is no lease"));
+    }
+    let handle = &worker.queues[place];
+    let keys = handle.store.keys(&handle.queue, soon()).await?;
+    let sealed =
+        sealed::seal_part(&keys, &handle.queue.name, lease.number, Part::Progress, &progress.progress);
+    let settle = Settle { number: lease.number, fence: lease.fence, verdict: b'P', wait: None, sealed };
+    handle.batchers.settle(vec![settle], Instant::now() + SETTLE_WITHIN).await?;
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What happens in a queue without anybody asking: lost leases come back, crons fire, old jobs go. Every sidecar does it for
+//! every queue there is; two at once do no harm. Sleeps until the next thing that is known to come.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{Arc, Weak, atomic::Ordering},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Semaphore, mpsc},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    crons,
+    handle::Handle,
+    mend,
+    store::{Ticked, soon},
+};
+use crate::error::Result;
+
+/// Things of each kind in one step of Valkey's time.
+const MOST: usize = 200;
+/// Ticks at once.
+const AT_ONCE: usize = 4;
+/// A queue in which something is pending is looked at this often, whatever is known of it.
+const POLL: Duration =
+    if cfg!(feature = "test-clock") { Duration::from_millis(100) } else { Duration::from_secs(20) };
+/// A queue in which nothing is pending.
+const IDLE: Duration =
+    if cfg!(feature = "test-clock") { Duration::from_secs(1) } else { Duration::from_secs(300) };
+/// After a tick that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+struct Planned {
+    at: u64,
+    handle: Weak<Handle>,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// A handle on the timers of one sidecar.
+#[derive(Clone)]
+pub struct Timers {
+    began: Instant,
+    plans: mpsc::UnboundedSender<Planned>,
+}
+
+impl Timers {
+    /// Starts them. They end with the last handle.
+    pub fn start() -> Self {
+        let (plans, planned) = mpsc::unbounded_channel();
+        let began = Instant::now();
+        tokio::spawn(run(began, planned));
+        Self { began, plans }
+    }
+
+    /// ms since the start of the process.
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Plans a tick.
+    pub fn plan(&self, handle: &Arc<Handle>, at: u64) {
+        let _ = self.plans.send(Planned { at, handle: Arc::downgrade(handle) });
+    }
+}
+
+async fn run(began: Instant, mut plans: mpsc::UnboundedReceiver<Planned>) {
+    let mut heap: BinaryHeap<Reverse<Planned>> = BinaryHeap::new();
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    loop {
+        let next = heap.peek().map(|Reverse(first)| began + Duration::from_millis(first.at));
+        tokio::select! {
+            plan = plans.recv() => match plan {
+                Some(plan) => heap.push(Reverse(plan)),
+                None => return,
+            },
+            () = async { sleep_until(next.unwrap_or_else(Instant::now)).await }, if next.is_some() => {
+                let Some(Reverse(planned)) = heap.pop() else { continue };
+                let Some(handle) = planned.handle.upgrade() else { continue };
+                // A sooner plan has been carried out instead.
+                if handle.planned.load(Ordering::Relaxed) != planned.at {
+                    continue;
+                }
+                let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+                handle.planned.store(u64::MAX, Ordering::Relaxed);
+                tokio::spawn(async move {
+                    let wait = look(&handle).await;
+                    drop(permit);
+                    handle.tick_in(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                });
+            }
+        }
+    }
+}
+
+/// Does what is due; gives when to look again.
+async fn look(handle: &Arc<Handle>) -> Duration {
+    match tick(handle).await {
+        Ok(wait) => wait,
+        Err(error) => {
+            tracing::debug!(queue = %handle.queue.name.short(), %error, "a queue's timers were cut short");
+            AGAIN
+        }
+    }
+}
+
+async fn tick(handle: &Arc<Handle>) -> Result<Duration> {
+    let Some(mut ticked) = handle.store.tick(&handle.queue, MOST, soon()).await? else { return Ok(IDLE) };
+    if ticked.first_cron > 0 && ticked.first_cron <= ticked.now {
+        crons::fire(handle, ticked.now).await?;
+        ticked.more = true;
+    }
+    handle.queue.wake();
+    let now = handle.timers.now();
+    if now >= handle.mended.load(Ordering::Relaxed) + u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX) {
+        handle.mended.store(now, Ordering::Relaxed);
+        mend::step(handle).await?;
+    }
+    Ok(next(&ticked))
+}
+
+fn next(ticked: &Ticked) -> Duration {
+    if ticked.more {
+        return Duration::ZERO;
+    }
+    let until = |at: u64| Duration::from_millis(at.saturating_sub(ticked.now) + 1);
+    let pending = [ticked.first_due, ticked.first_lease_end, ticked.first_cron];
+    let soonest = pending.into_iter().filter(|at| *at > 0).min();
+    let trim = if ticked.first_trim > 0 { until(ticked.first_trim) } else { IDLE };
+    soonest.map_or(IDLE, |at| until(at).min(POLL)).min(trim)
+}
