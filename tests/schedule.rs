@@ -229,7 +229,7 @@ async fn ids_of_any_characters_are_distinct() {
 async fn an_ingested_message_becomes_one_job() {
     let (_valkey, _sidecar, queue) = start().await;
     let first = queue.ingest(&["wamid.1", "wamid.2", "wamid.1"]).await.unwrap();
-    let outcomes: Vec<_> = first.iter().map(|item| item.outcome()).collect();
+    let outcomes: Vec<_> = first.iter().map(pannier::proto::v1::Enqueued::outcome).collect();
     assert_eq!(outcomes, [Outcome::Created, Outcome::Created, Outcome::Existing]);
     for job in queue.take(10).await {
         queue.ack(&job).await;

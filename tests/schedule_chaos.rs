@@ -240,17 +240,17 @@ async fn every_job_ends_once_and_in_the_order_of_its_group() {
     eprintln!("{kills} sidecars killed; {totals:?}");
     assert_eq!((totals.created, totals.done + totals.dead), (jobs, jobs));
     assert_eq!((counts.leased, counts.ready, counts.waiting, counts.groups), (0, 0, 0, 0));
-    let seen = fleet.seen.lock().unwrap();
+    let what_was = fleet.seen.lock().unwrap();
     let mut by_group: HashMap<&str, Vec<u64>> = HashMap::new();
-    for (number, group) in &seen.groups {
+    for (number, group) in &what_was.groups {
         by_group.entry(group).or_default().push(*number);
     }
     let mut compared = 0;
     for numbers in by_group.values_mut() {
         numbers.sort_unstable();
         for pair in numbers.windows(2) {
-            let earlier = seen.leases[&pair[0]].iter().max().unwrap();
-            let later = seen.leases[&pair[1]].iter().min().unwrap();
+            let earlier = what_was.leases[&pair[0]].iter().max().unwrap();
+            let later = what_was.leases[&pair[1]].iter().min().unwrap();
             assert!(earlier < later, "{} and {} of one group were at work together", pair[0], pair[1]);
             compared += 1;
         }
@@ -382,6 +382,33 @@ async fn the_first_job_after_a_restart_of_valkey_starts_soon() {
         assert!(recovered.elapsed() < Duration::from_secs(4), "{:?}", recovered.elapsed());
         assert_eq!(worker.ack(&leased).await, SettleOutcome::Ok);
     }
+}
+
+#[tokio::test]
+async fn an_outage_of_valkey_ends_no_lease_whose_worker_lives() {
+    let mut valkey = Valkey::start(ValkeyOptions::default());
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let queue = Queue::of(&sidecar, "outage");
+    queue.add(job("one")).await;
+    let mut worker = queue.worker(2_000).await;
+    worker.credit(5).await;
+    let one = worker.job().await;
+    valkey.kill9();
+    for _ in 0..7 {
+        worker.heartbeat().await;
+        let _ = worker.step(Duration::from_millis(500)).await.unwrap();
+    }
+    valkey.spawn();
+    let until = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < until {
+        worker.heartbeat().await;
+        worker.step(Duration::from_millis(500)).await.unwrap();
+    }
+    assert!(worker.lost.is_empty(), "{:?}", worker.lost);
+    assert!(worker.jobs.is_empty(), "it was given out again");
+    worker.errors.clear();
+    assert_eq!(worker.ack(&one).await, SettleOutcome::Ok);
+    assert_eq!(queue.info().await.totals.unwrap().leases_lost, 0);
 }
 
 #[tokio::test]

@@ -155,18 +155,20 @@ async fn many_jobs_due_at_the_same_moment_are_handled_in_steps() {
     assert!(left < 3_000_000, "{left} bytes are left");
 }
 
+/// What no reader of Valkey may see.
+const CANARIES: [&str; 7] = [
+    "canary-queue-5511987654321",
+    "canary-id-5511987654321",
+    "canary-payload-5511987654321",
+    "canary-group-5511987654321",
+    "canary-result-5511987654321",
+    "canary-error-5511987654321",
+    "canary-cron-5511987654321",
+];
+
 #[tokio::test]
 async fn nothing_of_a_job_is_in_valkey_in_clear() {
     let (valkey, sidecar, queue) = start(ValkeyOptions::default()).await;
-    const CANARIES: [&str; 7] = [
-        "canary-queue-5511987654321",
-        "canary-id-5511987654321",
-        "canary-payload-5511987654321",
-        "canary-group-5511987654321",
-        "canary-result-5511987654321",
-        "canary-error-5511987654321",
-        "canary-cron-5511987654321",
-    ];
     let queue = Queue { name: CANARIES[0].into(), ..queue };
     let _: () = valkey.command(&["SAVE"]);
     let mut monitor = std::os::unix::net::UnixStream::connect(valkey.socket()).unwrap();
@@ -327,7 +329,7 @@ async fn idle_queues_and_many_workers_cost_little() {
     let before = commands();
     let span = Duration::from_secs(10);
     tokio::time::sleep(span).await;
-    let rate = (commands() - before) as f64 / span.as_secs_f64();
-    eprintln!("{rate} commands a second while 50 workers of 50 queues idle");
-    assert!(rate < 15.0, "{rate} commands a second");
+    let rate = (commands() - before) / span.as_secs();
+    eprintln!("{rate} commands a second, those in scripts among them, while 50 workers of 50 queues idle");
+    assert!(rate < 15, "{rate} commands a second");
 }

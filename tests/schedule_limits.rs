@@ -308,7 +308,7 @@ async fn what_cannot_be_is_refused_by_name_and_nothing_is_written() {
         queue.batch(vec![job("a"), v1::JobSpec { priority: 9999, ..job("b") }]).await.unwrap_err();
     assert_eq!(one_of_many.fields, ["jobs[1].priority"]);
     assert_eq!(queue.ingest(&[""]).await.unwrap_err().fields, ["items[0].dedup_key"]);
-    for name in ["".to_owned(), "x".repeat(513)] {
+    for name in [String::new(), "x".repeat(513)] {
         let other = Queue { name, ..queue.clone() };
         assert_eq!(other.try_add(job("a")).await.unwrap_err().fields, ["queue"]);
     }

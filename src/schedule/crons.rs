@@ -15,6 +15,7 @@ use super::{
     limits, scripts,
     spec::{self, Origin},
     store::{bytes, number, soon},
+    timers::POLL_MS,
 };
 use crate::{
     crypto::{lp, take_lp},
@@ -169,7 +170,7 @@ pub async fn upsert(
             continue;
         }
         handle.store.made(&handle.queue, deadline).await?;
-        handle.tick_in(next.saturating_sub(read.now));
+        handle.tick_in(next.saturating_sub(read.now).min(POLL_MS));
         let outcome = if there.is_some() { Outcome::Updated } else { Outcome::Created };
         return Ok(v1::UpsertCronResponse { outcome: outcome.into(), next_at: timestamp(next) });
     }

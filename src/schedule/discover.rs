@@ -22,6 +22,9 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub async fn run(schedules: Weak<Schedules>) {
     loop {
         let Some(here) = schedules.upgrade() else { return };
+        // Before the walk: what is made meanwhile is in one or the other.
+        let channel = channel(&here.store.link);
+        let mut news = here.store.link.subscribe(&channel).await;
         let wait = match walk(&here).await {
             Ok(()) => EVERY,
             Err(error) => {
@@ -29,8 +32,6 @@ pub async fn run(schedules: Weak<Schedules>) {
                 AGAIN
             }
         };
-        let channel = channel(&here.store.link);
-        let mut news = here.store.link.subscribe(&channel).await;
         drop(here);
         let until = tokio::time::Instant::now() + wait;
         loop {
@@ -82,15 +83,14 @@ async fn meet(schedules: &Schedules, tags: &[OwnerTag]) -> Result<()> {
         let keyring = schedules.store.keyring.current();
         for (tag, name) in tags.iter().zip(link.read(Lane::Bulk, &ops, soon()).await?) {
             let Value::BulkString(sealed) = name else { continue };
-            match keyring.index_name_key().open_name(tag, &sealed) {
-                Some((namespace, queue)) => schedules.handle(&namespace, &queue).tick_in(0),
-                None => {
-                    let short = &URL_SAFE_NO_PAD.encode(tag.as_bytes())[..8];
-                    tracing::warn!(
-                        queue = short,
-                        "a queue's name could not be opened: its timers are not served"
-                    );
-                }
+            if let Some((namespace, queue)) = keyring.index_name_key().open_name(tag, &sealed) {
+                schedules.handle(&namespace, &queue).tick_in(0);
+            } else {
+                let short = &URL_SAFE_NO_PAD.encode(tag.as_bytes())[..8];
+                tracing::warn!(
+                    queue = short,
+                    "a queue's name could not be opened: its timers are not served"
+                );
             }
         }
     }

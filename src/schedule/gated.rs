@@ -112,14 +112,14 @@ pub async fn decide(
     }
     for (subject, gate, behind) in denied {
         metrics::counter!("pannier_job_cap_denied_total").increment(behind.len() as u64);
-        let mut wait = first.get(&subject).copied().unwrap_or(AWAY);
+        let mut due_in = first.get(&subject).copied().unwrap_or(AWAY);
         for (n, at) in behind.into_iter().enumerate() {
             if n > 0 && n % STRIDE == 0 {
                 let unit = u32::try_from(n + 1).unwrap_or(u32::MAX);
                 let later = handle.gate.unit_after(namespace, &gate, &subject.policy, unit, soon()).await?;
-                wait = later.unwrap_or(wait).max(wait);
+                due_in = later.unwrap_or(due_in).max(due_in);
             }
-            put.push((at, Put::Later(wait)));
+            put.push((at, Put::Later(due_in)));
         }
     }
     defer(handle, &candidates, put).await?;

@@ -34,7 +34,7 @@ pub async fn step(handle: &Arc<Handle>) -> Result<()> {
         }
         let mended = number(rest.next())?;
         cursor = bytes(rest.next())?;
-        let (looked, last) = (number(rest.next())?, number(rest.next())?);
+        let (looked, highest) = (number(rest.next())?, number(rest.next())?);
         if mended > 0 {
             metrics::counter!("pannier_jobs_mended_total").increment(mended);
             tracing::warn!(queue = %handle.queue.name.short(), mended, "jobs were in no list and have been put back");
@@ -43,7 +43,7 @@ pub async fn step(handle: &Arc<Handle>) -> Result<()> {
         // A bucket that takes several steps is looked at in one go only if it was the first.
         if cursor == b"0" || looked > 1 {
             let next = from + looked;
-            handle.mending.store(if next > last { 0 } else { next }, Ordering::Relaxed);
+            handle.mending.store(if next > highest { 0 } else { next }, Ordering::Relaxed);
             return Ok(());
         }
     }

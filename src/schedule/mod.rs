@@ -108,14 +108,15 @@ impl Schedules {
         Arc::clone(handle)
     }
 
-    fn stopping(&self) -> Error {
-        Error::new(Reason::Draining, "this sidecar is stopping; connect again")
-            .retry_after(Duration::from_millis(500))
-    }
-
     /// Tells workers that no more jobs come; their streams end within seconds, as do calls that wait.
     #[allow(clippy::unused_async)]
     pub async fn drain(&self) {
         self.draining.cancel();
     }
+}
+
+/// What a stream ends with.
+fn stopping() -> Error {
+    Error::new(Reason::Draining, "this sidecar is stopping; connect again")
+        .retry_after(Duration::from_millis(500))
 }

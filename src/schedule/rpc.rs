@@ -12,7 +12,9 @@ use super::{
     jobs::{self, Dead},
     limits, listing, poll, settings,
     spec::{self, Checked, Origin},
-    stream, watch,
+    stopping, stream,
+    timers::POLL_MS,
+    watch,
 };
 use crate::{
     error::{Error, Result},
@@ -102,13 +104,8 @@ impl Handler {
             let ids: Vec<_> = items.iter().map(|item| item.id.clone()).collect();
             let made = handle.batchers.add(items, deadline).await?;
             all.extend(ids.into_iter().zip(&made).map(|(id, made)| convert::enqueued(id, made)));
-            for one in &made {
-                if one.place == v1::JobState::Scheduled as u8 {
-                    handle.tick_in(60_000);
-                }
-            }
         }
-        handle.tick_in(60_000);
+        handle.tick_in(POLL_MS);
         Ok(all)
     }
 }
@@ -152,7 +149,7 @@ impl ScheduleService for Handler {
 
     async fn work(&self, request: Request<Streaming<v1::WorkRequest>>) -> Reply<Self::WorkStream> {
         if self.schedules.draining.is_cancelled() {
-            return Err(self.schedules.stopping().to_status());
+            return Err(stopping().to_status());
         }
         Ok(Response::new(stream::serve(Arc::clone(&self.schedules), request.into_inner())))
     }

@@ -54,7 +54,7 @@ pub async fn run(handle: Arc<Handle>) {
                 Ok(round) => {
                     gated_most = if round.saw_gated { GATED_MANY } else { GATED_FEW };
                     unopened = round.unopened;
-                    round.wait
+                    round.pause
                 }
                 Err(error) => {
                     tracing::debug!(queue = %queue.name.short(), %error, "jobs could not be leased");
@@ -118,7 +118,7 @@ fn reserve(workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
 /// What a round has found.
 struct Round {
     /// How long nothing is to be expected.
-    wait: Duration,
+    pause: Duration,
     /// Caps were asked.
     saw_gated: bool,
     /// Jobs could not be opened, and went back.
@@ -140,7 +140,7 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
         }
     };
     let count = found.leased.len();
-    let wait = wait_after(&found, count == want || (others && count > 0));
+    let pause = wait_after(&found, count == want || (others && count > 0));
     if count > 0 {
         handle.tick_in(lease_ms + 1);
     }
@@ -148,8 +148,8 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
         handle.tick_in(found.first_lease_end.saturating_sub(found.now) + 1);
     }
     let unopened = !deliver(handle, takers, found.leased).await;
-    let wait = if saw_gated { Duration::from_millis(1) } else { wait };
-    Ok(Round { wait, saw_gated, unopened })
+    let pause = if saw_gated { Duration::from_millis(1) } else { pause };
+    Ok(Round { pause, saw_gated, unopened })
 }
 
 async fn leases(

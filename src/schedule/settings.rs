@@ -229,11 +229,11 @@ pub async fn describe(handle: &Arc<Handle>, deadline: Instant) -> Result<Option<
 /// Removes jobs, step by step; a caller that goes away stops it between two.
 pub async fn purge(
     handle: &Arc<Handle>,
-    states: Vec<JobState>,
+    which: Vec<JobState>,
     patience: Duration,
 ) -> Result<v1::PurgeQueueResponse> {
     let mut response = v1::PurgeQueueResponse::default();
-    for state in states {
+    for state in which {
         let mut from = Vec::new();
         loop {
             let args = vec![

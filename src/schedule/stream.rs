@@ -14,6 +14,7 @@ use super::{
     handle::Handle,
     limits,
     sealed::{self, Part},
+    stopping,
     store::{Settle, soon},
     worker::{AHEAD, Out, Worker},
 };
@@ -154,17 +155,15 @@ impl Stream {
         self.take(first).await?;
         loop {
             tokio::select! {
-                message = incoming.message() => match message {
-                    Ok(Some(message)) => {
-                        silent_until = Instant::now() + lease;
-                        self.take(message).await?;
-                    }
-                    // The client has ended its side, or is gone.
-                    Ok(None) | Err(_) => {
+                message = incoming.message() => {
+                    // Otherwise the client has ended its side, or is gone.
+                    let Ok(Some(message)) = message else {
                         self.finish_work().await;
                         return Ok(());
-                    }
-                },
+                    };
+                    silent_until = Instant::now() + lease;
+                    self.take(message).await?;
+                }
                 () = sleep_until(silent_until) => {
                     return Err(Error::new(Reason::DeadlineExceeded, "nothing came from the worker for one lease"));
                 }
@@ -175,7 +174,7 @@ impl Stream {
                 }
                 () = sleep_until(leave_at.unwrap_or_else(Instant::now)), if leave_at.is_some() => {
                     self.finish_work().await;
-                    return Err(schedules.stopping());
+                    return Err(stopping());
                 }
                 () = self.worker.changed.notified() => {}
                 () = self.worker.out.closed() => return Ok(()),
@@ -188,7 +187,7 @@ impl Stream {
             }
             if self.worker.is_done() {
                 self.finish_work().await;
-                return if leave_at.is_some() { Err(schedules.stopping()) } else { Ok(()) };
+                return if leave_at.is_some() { Err(stopping()) } else { Ok(()) };
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
-    sync::{Arc, Weak, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError, Weak, atomic::Ordering},
     time::Duration,
 };
 
@@ -19,7 +19,10 @@ use super::{
     mend,
     store::{Ticked, soon},
 };
-use crate::error::Result;
+use crate::{
+    error::Result,
+    valkey::{Link, LinkState},
+};
 
 /// Things of each kind in one step of Valkey's time.
 const MOST: usize = 200;
@@ -28,9 +31,13 @@ const AT_ONCE: usize = 4;
 /// A queue in which something is pending is looked at this often, whatever is known of it.
 const POLL: Duration =
     if cfg!(feature = "test-clock") { Duration::from_millis(100) } else { Duration::from_secs(20) };
+/// The same in ms.
+pub const POLL_MS: u64 = POLL.as_secs() * 1000 + POLL.subsec_millis() as u64;
 /// A queue in which nothing is pending.
 const IDLE: Duration =
     if cfg!(feature = "test-clock") { Duration::from_secs(1) } else { Duration::from_secs(300) };
+/// After a new connection to Valkey.
+const GRACE: Duration = Duration::from_secs(2);
 /// After a tick that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -64,6 +71,14 @@ impl Ord for Planned {
 pub struct Timers {
     began: Instant,
     plans: mpsc::UnboundedSender<Planned>,
+    calm: Arc<Mutex<Calm>>,
+}
+
+/// Which connection there is to Valkey, and until when after a new one nothing is taken for lost: those whose heartbeats could not
+/// come through must have their turn first.
+struct Calm {
+    generation: Option<u64>,
+    until: Instant,
 }
 
 impl Timers {
@@ -72,12 +87,25 @@ impl Timers {
         let (plans, planned) = mpsc::unbounded_channel();
         let began = Instant::now();
         tokio::spawn(run(began, planned));
-        Self { began, plans }
+        let calm = Arc::new(Mutex::new(Calm { generation: None, until: began }));
+        Self { began, plans, calm }
     }
 
     /// ms since the start of the process.
     pub fn now(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How long to wait since the connection is away, or has just come back.
+    fn grace(&self, link: &Link) -> Option<Duration> {
+        let LinkState::Ready { generation } = *link.state().borrow() else { return Some(AGAIN) };
+        let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
+        if calm.generation.is_some_and(|before| before != generation) {
+            calm.until = Instant::now() + GRACE;
+        }
+        calm.generation = Some(generation);
+        let left = calm.until.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
     }
 
     /// Plans a tick.
@@ -117,6 +145,9 @@ async fn run(began: Instant, mut plans: mpsc::UnboundedReceiver<Planned>) {
 
 /// Does what is due; gives when to look again.
 async fn look(handle: &Arc<Handle>) -> Duration {
+    if let Some(grace) = handle.timers.grace(&handle.store.link) {
+        return grace;
+    }
     match tick(handle).await {
         Ok(wait) => wait,
         Err(error) => {

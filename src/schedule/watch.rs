@@ -11,7 +11,7 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::{Schedules, handle::Handle, listing, scripts, store::soon};
+use super::{Schedules, handle::Handle, listing, scripts, stopping, store::soon};
 use crate::{
     error::Result,
     proto::v1::{self, watch_queue_response::Event},
@@ -76,7 +76,7 @@ async fn run(schedules: &Schedules, handle: &Arc<Handle>, out: &Out) -> Result<(
             _ = again.tick() => say(handle, soon()).await?,
             // A new connection: what was published while there was none is lost.
             _ = state.changed() => behind = true,
-            () = schedules.draining.cancelled() => return Err(schedules.stopping()),
+            () = schedules.draining.cancelled() => return Err(stopping()),
             () = out.closed() => return Ok(()),
         }
         if behind && out.try_send(Ok(bare(Event::Resync))).is_ok() {

@@ -24,6 +24,7 @@ struct Held {
 }
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 struct State {
     credit: usize,
     /// Credit that a runner is asking Valkey with.

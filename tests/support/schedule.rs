@@ -56,6 +56,7 @@ pub fn grouped(id: &str, group: &str) -> v1::JobSpec {
     v1::JobSpec { group: group.into(), ..job(id) }
 }
 
+#[allow(clippy::unnecessary_wraps)] // as the field wants it
 pub fn retry(max_attempts: u32, base: i64) -> Option<v1::RetryPolicy> {
     Some(v1::RetryPolicy { max_attempts, base: Some(ms(base)), jitter_percent: None })
 }

@@ -12,6 +12,7 @@ pub const QUEUE_HEADER: [&str; 10] =
 pub const JOB_HEADER: [&str; 6] = ["id", "state", "due", "attempts", "priority", "group"];
 
 /// A queue.
+#[allow(clippy::struct_field_names)] // the names on the wire
 #[derive(Serialize)]
 pub struct Queue {
     pub queue: String,
