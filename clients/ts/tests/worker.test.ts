@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { FailJob, JobCancelledError, ReleaseJob, RetryJob, type Handler, type Pannier, type Worker, type WorkerOptions } from '../src/index.js'
+import { FailJob, JobCancelledError, type Job, ReleaseJob, RetryJob, type Handler, type Pannier, type Worker, type WorkerOptions } from '../src/index.js'
 import { compile } from './support/compile.js'
 import { pause, within } from './support/states.js'
 import { Sidecar } from './support/sidecar.js'
@@ -26,7 +26,7 @@ const newQueue = (): string => `queue:${++queues} {*} é😀`
 
 function work<P>(queue: string | string[], handler: Handler<P>, options: WorkerOptions = {}): Worker<P> {
   const worker = pannier.worker<P>(queue, handler, options)
-  workers.push(worker as unknown as Worker<never>)
+  workers.push(worker)
   return worker
 }
 
@@ -65,7 +65,7 @@ test('a handler gets the job as it was enqueued; what it gives is the result', a
     const before = Date.now()
     await pannier.schedule.enqueue(queue, { id: `j${n}`, ...(payload !== undefined && { payload }), group: `g${n}`, priority: n, retry: { maxAttempts: 7 } })
     const worker = work(queue, job => job.payload)
-    const [job, result] = await within(10_000, new Promise<[Parameters<Handler>[0], unknown]>(resolve => void worker.on('completed', (...done) => resolve(done))))
+    const [job, result] = await within(10_000, new Promise<[Job<unknown>, unknown]>(resolve => void worker.on('completed', (...done) => resolve(done))))
     expect(job).toMatchObject({ queue, id: `j${n}`, payload, group: `g${n}`, priority: n, attempt: 1, maxAttempts: 7, lastProgress: undefined })
     expect(result).toEqual(payload)
     for (const time of [job.dueAt, job.leasedAt, job.createdAt]) expect(Math.abs(time.getTime() - before)).toBeLessThan(5000)
@@ -198,7 +198,7 @@ test('listeners and rejections disturb nobody', async () => {
   worker.on('failed', () => {
     throw new Error('a bad listener')
   })
-  worker.on('failed', (() => Promise.reject(new Error('a worse one'))) as () => void)
+  worker.on('failed', (() => Promise.reject(new Error('a worse one'))))
   for (let n = 0; n < 3; n++) await pannier.schedule.enqueue(queue, {})
   await until('all dead', async () => (await pannier.schedule.getQueue(queue))?.counts.dead === 3)
   expect(() => worker.on('error' as 'failed', () => {})).toThrow(/no event "error"/)

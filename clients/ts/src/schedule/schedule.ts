@@ -2,13 +2,14 @@
 
 import type { MethodDefinition } from '@grpc/grpc-js'
 import type { Connection } from '../connection.js'
-import { badField, makeError, NotFoundError } from '../errors.js'
+import { badField, DeadlineExceededError, makeError, NotFoundError, UnavailableError } from '../errors.js'
 import { ScheduleServiceService as Service, Enqueued_Outcome, type Enqueued } from '../gen/pannier/v1/schedule.js'
 import { LONGEST_MS, span, textBytes } from '../limits.js'
 import { checkKnown, inMilliseconds, type Duration } from '../options.js'
 import { outcome, present } from '../pipe/answers.js'
 import type { Pipe } from '../pipe/pipe.js'
 import { toDuration } from '../stream/handshake.js'
+import { unclear } from '../stream/requests.js'
 import { Reader } from '../stream/wire.js'
 import type { Value } from '../value.js'
 import { ENQUEUE, ENQUEUE_BATCH, encodeBatch, encodeEnqueue, encodeIngest, enqueuedAll, INGEST, STATES } from './codec.js'
@@ -67,7 +68,7 @@ export class Schedule {
   async enqueueBatch<Payload = Value>(queue: string, jobs: readonly JobOptions<Payload>[], options: CallOptions = NO_OPTIONS): Promise<EnqueueResult[]> {
     checkKnown('enqueueBatch', options, TIMEOUT)
     const body = encodeBatch(this.#namespace, queue, jobs)
-    const answer = await this.#connection.unary(ENQUEUE_BATCH, body, this.#pipe.timeout('enqueueBatch', options.timeout))
+    const answer = await written(this.#connection.unary(ENQUEUE_BATCH, body, this.#pipe.timeout('enqueueBatch', options.timeout)))
     return enqueuedAll(new Reader(answer))
   }
 
@@ -122,7 +123,7 @@ export class Schedule {
 
   /** Takes a job back: at once if no worker has it; else the worker's signal aborts. */
   async cancel(queue: string, id: string, options: CallOptions = NO_OPTIONS): Promise<CancelResult> {
-    const answer = await this.#unary('cancel', Service.cancelJob, { ...this.#queue(queue), id: named(id) }, options)
+    const answer = await this.#write('cancel', Service.cancelJob, { ...this.#queue(queue), id: named(id) }, options)
     return { outcome: outcome(CANCEL_OUTCOMES, answer.outcome) }
   }
 
@@ -131,30 +132,30 @@ export class Schedule {
     const to = when instanceof Date
       ? ({ $case: 'dueAt', value: new Date(instant('due_at', when)) } as const)
       : ({ $case: 'delay', value: toDuration(inMilliseconds(when) < 0 ? 0 : wait('delay', when, FARTHEST_MS)) } as const)
-    const answer = await found(this.#unary('reschedule', Service.rescheduleJob, { ...this.#queue(queue), id: named(id), when: to }, options))
+    const answer = await found(this.#write('reschedule', Service.rescheduleJob, { ...this.#queue(queue), id: named(id), when: to }, options))
     return rescheduled(answer?.job)
   }
 
   /** Makes a scheduled job due now. Behind others of its group it still waits. */
   async promote(queue: string, id: string, options: CallOptions = NO_OPTIONS): Promise<RescheduleResult> {
-    const answer = await found(this.#unary('promote', Service.promoteJob, { ...this.#queue(queue), id: named(id) }, options))
+    const answer = await found(this.#write('promote', Service.promoteJob, { ...this.#queue(queue), id: named(id) }, options))
     return rescheduled(answer?.job)
   }
 
   /** Gives dead jobs a new life, with all their attempts: `{ ids }` (≤ 500), or `{ all: true, since }`. Gives how many. */
   async retryDead(queue: string, which: DeadSelection, options: CallOptions = NO_OPTIONS): Promise<number> {
-    return Number((await this.#unary('retryDead', Service.retryDead, { ...this.#queue(queue), ...dead('retryDead', which) }, options)).retried)
+    return Number((await this.#write('retryDead', Service.retryDead, { ...this.#queue(queue), ...dead('retryDead', which) }, options)).retried)
   }
 
   /** Removes dead jobs and frees their ids: the same. */
   async deleteDead(queue: string, which: DeadSelection, options: CallOptions = NO_OPTIONS): Promise<number> {
-    return Number((await this.#unary('deleteDead', Service.deleteDead, { ...this.#queue(queue), ...dead('deleteDead', which) }, options)).deleted)
+    return Number((await this.#write('deleteDead', Service.deleteDead, { ...this.#queue(queue), ...dead('deleteDead', which) }, options)).deleted)
   }
 
   /** Sets what is given of a queue's settings, for all its workers at once; the rest stays. Gives all of them. */
   async configureQueue(queue: string, settings: QueueSettings, options: CallOptions = NO_OPTIONS): Promise<QueueSettings> {
     const request = { ...this.#queue(queue), settings: fromSettings(settings) }
-    return toSettings((await this.#unary('configureQueue', Service.configureQueue, request, options)).settings)
+    return toSettings((await this.#write('configureQueue', Service.configureQueue, request, options)).settings)
   }
 
   /** No job starts until `resume`, or for so long (`for`: ≤ 400 days). What runs goes on. Gives until when, if it ends by itself. */
@@ -162,13 +163,13 @@ export class Schedule {
     checkKnown('pause', options, ['for', 'timeout'])
     const ms = span('for', options.for, LONGEST_MS)
     const request = { ...this.#queue(queue), for: ms === undefined ? undefined : toDuration(ms) }
-    const answer = await this.#connection.unary(Service.pauseQueue, request, this.#pipe.timeout('pause', options.timeout))
+    const answer = await written(this.#connection.unary(Service.pauseQueue, request, this.#pipe.timeout('pause', options.timeout)))
     return { pausedUntil: answer.pausedUntil }
   }
 
   /** Ends a pause. False: there was none. */
   async resume(queue: string, options: CallOptions = NO_OPTIONS): Promise<boolean> {
-    return (await this.#unary('resume', Service.resumeQueue, this.#queue(queue), options)).resumed
+    return (await this.#write('resume', Service.resumeQueue, this.#queue(queue), options)).resumed
   }
 
   /**
@@ -179,7 +180,7 @@ export class Schedule {
     checkKnown('purge', options, ['confirm', 'states', 'timeout'])
     if (options.confirm !== queue) throw badField('confirm', "must be the queue's name")
     const states = (options.states ?? []).map((state, n) => stateNumber(`states[${n}]`, state))
-    const answer = await this.#connection.unary(Service.purgeQueue, { ...this.#queue(queue), confirm: queue, states }, this.#pipe.timeout('purge', options.timeout))
+    const answer = await written(this.#connection.unary(Service.purgeQueue, { ...this.#queue(queue), confirm: queue, states }, this.#pipe.timeout('purge', options.timeout)))
     return { removed: Number(answer.removed), cancelRequested: Number(answer.cancelRequested) }
   }
 
@@ -198,6 +199,10 @@ export class Schedule {
     return { namespace: this.#namespace, queue }
   }
 
+  #write<Request, Response>(where: string, method: Unary<Request, Response>, request: Request, options: CallOptions): Promise<Response> {
+    return written(this.#unary(where, method, request, options))
+  }
+
   async #unary<Request, Response>(where: string, method: Unary<Request, Response>, request: Request, options: CallOptions): Promise<Response> {
     checkKnown(where, options, TIMEOUT)
     return this.#connection.unary(method, request, this.#pipe.timeout(where, options.timeout))
@@ -205,12 +210,24 @@ export class Schedule {
 }
 
 const TIMEOUT = ['timeout'] as const
+/** The request may have arrived. */
+const NO_ANSWER = new Set(['DEADLINE_EXCEEDED', 'SIDECAR_UNREACHABLE'])
 
 type Unary<Request, Response> = Pick<MethodDefinition<Request, Response>, 'path' | 'requestSerialize' | 'responseDeserialize'>
 
 function named(id: string): string {
   textBytes('id', id)
   return id
+}
+
+/** The answer to a write: when none came, it may have been done. */
+async function written<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof DeadlineExceededError || error instanceof UnavailableError) || error.outcomeUnknown) throw error
+    throw NO_ANSWER.has(error.reason) ? unclear(error) : error
+  }
 }
 
 /** The answer; undefined when there is no such job. */
