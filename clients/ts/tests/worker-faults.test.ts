@@ -1,7 +1,12 @@
 // Workers while sidecars are killed and stopped, streams are cut, leases lost. Nothing is lost, and no two results of a job count.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { FencedError, type Handler, type Pannier, type PannierError, type Worker, type WorkerOptions } from '../src/index.js'
+import { compile } from './support/compile.js'
 import { LosingProxy } from './support/proxy.js'
 import { pause, within } from './support/states.js'
 import { Sidecar } from './support/sidecar.js'
@@ -172,6 +177,35 @@ test('a worker that stood still past its lease learns it, and its end does not c
   expect([runs, lost]).toEqual([[1, 2], [1]])
 })
 
+// bullmq#892, #651: a job that kills its worker costs an attempt each time, and is dead when there are none left, not before.
+test('a job that kills its process at once is dead after its attempts', async () => {
+  const root = fileURLToPath(new URL('..', import.meta.url))
+  const out = mkdtempSync(join(root, 'node_modules/.pannier-'))
+  try {
+    compile(join(root, 'src'), out)
+    await pannier.schedule.enqueue('q', { id: 'poison', retry: { maxAttempts: 3, base: 100 } })
+    const script = `
+      import { connect } from ${JSON.stringify(join(out, 'index.js'))}
+      const pannier = await connect({ address: ${JSON.stringify(sidecar.address)} })
+      pannier.worker('q', () => process.kill(process.pid, 'SIGKILL'), { lease: '1s' })`
+    const deadline = performance.now() + 40_000
+    let kills = 0
+    while ((await pannier.schedule.get('q', 'poison'))?.state !== 'dead') {
+      if (performance.now() > deadline) expect.fail('it is not dead')
+      const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'ignore' })
+      const dead = until('dead', async () => (await pannier.schedule.get('q', 'poison'))?.state === 'dead', 30_000)
+      await Promise.race([once(child, 'exit'), dead])
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+      else kills++
+      dead.catch(() => {})
+    }
+    expect(kills).toBe(3)
+    expect(await pannier.schedule.get('q', 'poison')).toMatchObject({ deadReason: 'attempts', attempts: 3 })
+  } finally {
+    rmSync(out, { recursive: true, force: true })
+  }
+}, 60_000)
+
 test('the sidecar stops in order and another one comes: what runs goes on, no attempt is counted', async () => {
   const JOBS = 300
   await pannier.schedule.enqueueBatch('q', Array.from({ length: JOBS }, (_, n) => ({ payload: n, retry: { maxAttempts: 1 } })))
@@ -227,6 +261,7 @@ test('while the sidecar hangs: calls end by their deadline, outcome unknown; clo
   const worker = work(() => stuck)
   await until('it runs', () => worker.running === 1)
   sidecar.signal('SIGSTOP')
+  await pause(100)
   const started = performance.now()
   const failed = await pannier.schedule.enqueue('q', {}, { timeout: 400 }).then(() => expect.fail(), (error: PannierError) => error)
   expect(failed).toMatchObject({ reason: 'DEADLINE_EXCEEDED', outcomeUnknown: true })

@@ -24,7 +24,9 @@ export interface LinkOwner {
   onProblem(error: PannierError): void
   onClosed(): void
   onQuiet(): void
+  /** A job came; it is not to be begun before `begin`. */
   onJob(job: WireJob, now: number, leaseMs: number): void
+  begin(): void
   onSettled(queue: string, fence: number, outcome: number): void
   onLost(queue: string, fence: number): void
   lose(lease: Lease, why: string): void
@@ -48,6 +50,8 @@ export class Link implements WorkListener {
   #credit = 0
   #received = 0
   #receivedSent = 0
+  /** Jobs, with the message that is being read. */
+  #came = false
   #heartbeat = false
   /** Sent and not answered; 0: none. */
   #beatAt = 0
@@ -100,11 +104,15 @@ export class Link implements WorkListener {
   flushSoon(): void {
     if (this.#flushing || this.#stopped || this.#stream === undefined) return
     this.#flushing = true
-    setImmediate(this.#flush)
+    setImmediate(this.#flushLater)
   }
 
-  readonly #flush = (): void => {
+  readonly #flushLater = (): void => {
     this.#flushing = false
+    this.#flush()
+  }
+
+  #flush(): void {
     for (let more = true; more && this.#stream && !this.#stopped; ) {
       draft.begin()
       more = this.#write()
@@ -159,9 +167,17 @@ export class Link implements WorkListener {
     try {
       readResponse(new Reader(message), this)
     } catch (cause) {
-      this.#break(makeError({ code: 'INTERNAL', reason: 'INTERNAL', message: 'the sidecar sent a message that cannot be read', cause }))
+      return this.#break(makeError({ code: 'INTERNAL', reason: 'INTERNAL', message: 'the sidecar sent a message that cannot be read', cause }))
     }
+    if (!this.#came) return
+    this.#came = false
+    // Said before anything runs: a job that kills its process, or does not let it go, must have cost an attempt. What is written now
+    // has left when the next turn begins.
+    this.#flush()
+    setImmediate(this.#begin)
   }
+
+  readonly #begin = (): void => this.owner.begin()
 
   #break(error: PannierError): void {
     this.#stream?.cancel()
@@ -216,8 +232,9 @@ export class Link implements WorkListener {
     this.#credit--
     // It has gone back: that it was not received was said with the drain, or will be.
     if (this.#draining) return
-    this.#received = job.delivery
-    this.flushSoon()
+    // Those of several queues may overtake each other.
+    this.#received = Math.max(this.#received, job.delivery)
+    this.#came = true
     this.owner.onJob(job, performance.now(), this.#leaseMs)
   }
 

@@ -71,6 +71,8 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
   readonly #leases = new Map<string, Map<number, Lease>>()
   /** Handlers that have not returned. */
   readonly #running = new Set<Lease>()
+  /** Of these: to be begun in the next turn. */
+  readonly #starting: Lease[] = []
   /** Ended by their handlers, not confirmed by the sidecar. */
   readonly #settling = new Set<Lease>()
   /** Of these: to be sent. */
@@ -240,6 +242,18 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
     const lease = new Lease(wire, now, leaseMs, this.#onProgress)
     this.#leases.get(wire.queue)?.set(wire.fence, lease)
     this.#running.add(lease)
+    this.#starting.push(lease)
+  }
+
+  /** @internal */
+  begin(): void {
+    for (const lease of this.#starting.splice(0)) {
+      if (lease.lost) this.#ended(lease, undefined)
+      else this.#begin(lease)
+    }
+  }
+
+  #begin(lease: Lease): void {
     let result: Result | Promise<Result>
     try {
       result = this.#handler(lease.job as Job<Payload>, new JobContext(lease))
