@@ -5,7 +5,7 @@ PEERS := tests/baileys
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-calls clients lint docs soak
+.PHONY: help run demo test test-quick bench bench-calls bench-schedule clients lint docs soak
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,10 @@ bench: clients $(PEERS)/node_modules ## replay traces/ through Pannier and what 
 bench-calls: clients ## claims, conversations and caps beside what one writes with ioredis
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/calls/main.mjs $(ARGS)
+
+bench-schedule: clients ## jobs and workers beside BullMQ
+	cargo build --locked --release
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/schedule/main.mjs --recovery $(ARGS)
 
 clients: $(CLIENT)/node_modules ## build the client packages
 	npm --prefix $(CLIENT) run --silent build
