@@ -74,13 +74,16 @@ test('a handler gets the job as it was enqueued; what it gives is the result', a
   }
 })
 
-test('one worker can serve several queues', async () => {
-  const [a, b] = [newQueue(), newQueue()]
-  const seen: string[] = []
-  work([a, b], job => void seen.push(job.queue), { concurrency: 2, name: 'both' })
-  await Promise.all([a, b].map(queue => pannier.schedule.enqueue(queue, {})))
-  await until('both ran', () => seen.length === 2)
-  expect(seen.sort()).toEqual([a, b].sort())
+test('one worker serves several queues, and starves none of them', async () => {
+  for (let n = 0; n < 25; n++) {
+    const queues = [newQueue(), newQueue(), newQueue()]
+    const seen: string[] = []
+    const worker = work(queues, job => void seen.push(job.queue), { concurrency: 1 + (n % 3), name: 'all' })
+    await Promise.all(queues.map(queue => pannier.schedule.enqueue(queue, {})))
+    await until('all ran', () => seen.length === 3, 3000)
+    expect(seen.sort()).toEqual(queues.sort())
+    await worker.close()
+  }
 })
 
 test('a throwing handler: again after the backoff, then dead with the last error; retryDead gives all attempts anew', async () => {
@@ -198,7 +201,8 @@ test('listeners and rejections disturb nobody', async () => {
   worker.on('failed', () => {
     throw new Error('a bad listener')
   })
-  worker.on('failed', (() => Promise.reject(new Error('a worse one'))))
+  const rejects: unknown = () => Promise.reject(new Error('a worse one'))
+  worker.on('failed', rejects as () => void)
   for (let n = 0; n < 3; n++) await pannier.schedule.enqueue(queue, {})
   await until('all dead', async () => (await pannier.schedule.getQueue(queue))?.counts.dead === 3)
   expect(() => worker.on('error' as 'failed', () => {})).toThrow(/no event "error"/)
