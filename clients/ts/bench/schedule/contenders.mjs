@@ -49,7 +49,8 @@ export function pannier(client) {
       const id = name()
       return {
         id,
-        add: (n, delay) => client.schedule.enqueue(id, { id: `job-${n}`, payload: PAYLOAD, ...(delay ? { delay } : {}) }),
+        // BullMQ counts a delay from when `add` is called, by this process's clock: the same instant.
+        add: (n, delay) => client.schedule.enqueue(id, { id: `job-${n}`, payload: PAYLOAD, ...(delay ? { dueAt: new Date(Date.now() + delay) } : {}) }),
         addMany: count => client.schedule.enqueueBatch(id, Array.from({ length: count }, (_, n) => ({ id: `batch-${n}`, payload: PAYLOAD }))),
         async work(concurrency, handler) {
           const worker = client.worker(id, handler, { concurrency })
