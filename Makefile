@@ -6,7 +6,7 @@ WWEBJS := tests/wwebjs
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls clients lint docs soak
+.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients lint docs soak
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -28,7 +28,7 @@ test-quick: ## what needs no waiting, in three minutes
 soak: ## the long drills at full count
 	PANNIER_SOAK=1 scripts/test all
 
-bench: bench-sessions bench-blobs bench-calls ## every benchmark; numbers and how they were made: docs/benchmarks.md
+bench: bench-sessions bench-blobs bench-calls bench-schedule ## every benchmark; numbers and how they were made: docs/benchmarks.md
 
 bench-sessions: clients $(PEERS)/node_modules ## traces of Baileys through Pannier and what it replaces (ARGS="--trace day-medium …")
 	cargo build --locked --release
@@ -41,6 +41,10 @@ bench-calls: clients ## claims, conversations and caps beside what one writes wi
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/calls/main.mjs $(ARGS)
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe -- --nocapture --test-threads=1
+
+bench-schedule: clients ## jobs and workers beside BullMQ
+	cargo build --locked --release
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/schedule/main.mjs --recovery $(ARGS)
 
 clients: $(CLIENT)/node_modules ## build the client packages
 	npm --prefix $(CLIENT) run --silent build

@@ -134,7 +134,7 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
         Ok(found) => found,
         Err(error) => {
             for (worker, count) in takers {
-                worker.give_back(*count);
+                worker.give_back(&handle.queue, *count);
             }
             return Err(error);
         }

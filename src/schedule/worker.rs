@@ -29,6 +29,8 @@ struct State {
     credit: usize,
     /// Credit that a runner is asking Valkey with.
     reserved: usize,
+    /// A queue found no credit since all of it was reserved by another one's runner.
+    refused: bool,
     leases: HashMap<(usize, u64), Held>,
     delivered: u64,
     received: u64,
@@ -126,6 +128,7 @@ impl Worker {
         }
         let room = self.max_in_flight.saturating_sub(state.leases.len() + state.reserved);
         let got = state.credit.min(room).min(most);
+        state.refused |= got == 0 && most > 0 && state.reserved > 0;
         state.credit -= got;
         state.reserved += got;
         got
@@ -137,18 +140,24 @@ impl Worker {
         state.credit > 0 && !state.closed && !state.draining && !state.stuck
     }
 
-    /// What was reserved and found nothing.
-    pub fn give_back(&self, count: usize) {
+    /// What was reserved for a queue and found nothing.
+    pub fn give_back(&self, queue: &Arc<Queue>, count: usize) {
         let mut state = self.lock();
         state.reserved -= count;
         state.credit += count;
-        let starved = self.queues.len() > 1 && state.credit == count;
+        let refused = count > 0 && std::mem::take(&mut state.refused);
         drop(state);
-        // Another queue may have found no credit meanwhile.
-        if starved {
-            self.wake();
+        if refused {
+            self.wake_others(queue);
         }
         self.quiet_if_drained();
+    }
+
+    /// Another queue has found no credit meanwhile. Not this one: two that find nothing would keep each other awake.
+    fn wake_others(&self, queue: &Arc<Queue>) {
+        for handle in self.queues.iter().filter(|handle| !Arc::ptr_eq(&handle.queue, queue)) {
+            handle.queue.wake();
+        }
     }
 
     /// Sends jobs on; those of a stream that takes none any more come back.
@@ -159,7 +168,7 @@ impl Worker {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::error!(queue = %handle.queue.name.short(), %error, "leased jobs could not be opened");
-                self.give_back(reserved);
+                self.give_back(&handle.queue, reserved);
                 return Delivered::Unopened(refs);
             }
         };
@@ -167,6 +176,9 @@ impl Worker {
             let mut state = self.lock();
             state.reserved -= reserved;
             state.credit += reserved - jobs.len();
+            if reserved > jobs.len() && std::mem::take(&mut state.refused) {
+                self.wake_others(&handle.queue);
+            }
             if state.closed || state.draining {
                 drop(state);
                 self.quiet_if_drained();

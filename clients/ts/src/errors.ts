@@ -93,7 +93,7 @@ export class PannierError extends Error {
 export class BadRequestError extends PannierError { override readonly name: string = 'BadRequestError' }
 /** TOO_LARGE: a value, message or commit is over its limit. */
 export class TooLargeError extends BadRequestError { override readonly name = 'TooLargeError' }
-/** NOT_FOUND: there is no such session, archive or cap policy. */
+/** NOT_FOUND: there is no such session, archive, cap policy or job. */
 export class NotFoundError extends PannierError { override readonly name = 'NotFoundError' }
 /** FENCED: a newer owner, or a deletion, came between. Final for this handle. */
 export class FencedError extends PannierError { override readonly name = 'FencedError' }
@@ -143,6 +143,7 @@ const BY_REASON: Readonly<Record<string, new (fields: ErrorFields) => PannierErr
   SESSION_NOT_FOUND: NotFoundError,
   ARCHIVE_NOT_FOUND: NotFoundError,
   POLICY_NOT_FOUND: NotFoundError,
+  JOB_NOT_FOUND: NotFoundError,
   FENCED: FencedError,
   OUTDATED_STATE: FencedError,
   REVISION_CONFLICT: RevisionConflictError,

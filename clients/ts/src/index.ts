@@ -57,6 +57,25 @@ export type {
   UniqueRule,
 } from './caps/policy.js'
 export type { CapUsage, ConfirmResult, ConsumeResult, PeekResult, PolicyPeek, RefundResult, Subject } from './caps/results.js'
+export { Schedule, type CallOptions, type DeadSelection } from './schedule/schedule.js'
+export { Crons, type CronInfo, type CronOptions, type CronResult } from './schedule/crons.js'
+export type { CapGate, IngestItem, JobContent, JobOptions, RetryPolicy } from './schedule/spec.js'
+export type {
+  CancelResult,
+  DeadReason,
+  EnqueueResult,
+  IngestResult,
+  JobInfo,
+  JobState,
+  Limiter,
+  QueueInfo,
+  QueueSettings,
+  RescheduleResult,
+  Retention,
+} from './schedule/results.js'
+export type { QueueEvent } from './schedule/watch.js'
+export { Worker, type WorkerEvents, type WorkerOptions, type WorkerStatus } from './worker/worker.js'
+export { FailJob, Job, JobCancelledError, JobContext, ReleaseJob, RetryJob, type Handler } from './worker/job.js'
 export type { Json, Value } from './value.js'
 export { Durability, ValueKind, type Attributes } from './gen/pannier/v1/session.js'
 export {

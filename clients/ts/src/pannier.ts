@@ -7,14 +7,20 @@ import { BlobServiceClient } from './gen/pannier/v1/blob.js'
 import { CapServiceClient } from './gen/pannier/v1/cap.js'
 import { ConversationServiceClient } from './gen/pannier/v1/conversation.js'
 import { DedupServiceClient } from './gen/pannier/v1/dedup.js'
+import { ScheduleServiceClient } from './gen/pannier/v1/schedule.js'
 import { SessionServiceClient } from './gen/pannier/v1/session.js'
 import { Caps } from './caps/caps.js'
 import type { Connection, ConnectionStatus } from './connection.js'
+import { closed } from './errors.js'
 import { Conversations } from './conversations/conversations.js'
 import { Dedup } from './dedup/dedup.js'
 import { checkKnown, milliseconds, type Duration } from './options.js'
 import { Pipe } from './pipe/pipe.js'
+import { Schedule } from './schedule/schedule.js'
 import { Sessions } from './sessions.js'
+import type { Value } from './value.js'
+import type { Handler } from './worker/job.js'
+import { Worker, type WorkerOptions } from './worker/worker.js'
 
 /** Something that close() closes first, such as an open session. */
 export interface Dependent {
@@ -29,6 +35,7 @@ export interface RawClients {
   dedup: DedupServiceClient
   conversation: ConversationServiceClient
   cap: CapServiceClient
+  schedule: ScheduleServiceClient
 }
 
 /** Made by `connect`. */
@@ -43,6 +50,8 @@ export class Pannier implements AsyncDisposable {
   readonly conversations: Conversations
   /** How much may be sent. */
   readonly caps: Caps
+  /** Jobs: delayed, retried, recurring. */
+  readonly schedule: Schedule
   readonly namespace: string
   readonly #pipe: Pipe
   readonly #connection: Connection
@@ -61,9 +70,21 @@ export class Pannier implements AsyncDisposable {
     this.dedup = new Dedup(this.#pipe, namespace)
     this.conversations = new Conversations(this.#pipe, connection, namespace)
     this.caps = new Caps(this.#pipe, connection, namespace)
+    this.schedule = new Schedule(this.#pipe, connection, namespace)
     connection.onStatus = status => {
       for (const listener of this.#listeners) listener(status)
     }
+  }
+
+  /**
+   * Runs jobs of a queue, or of 1..64 queues, from now on until `close()`. `handler` gets one job at a time, `concurrency` of them at
+   * once; what it gives is the job's result (a text, bytes or JSON, ≤ 64 KiB), what it throws makes the job come again after the wait of
+   * its retry policy. See Worker.
+   * @throws TypeError, BadRequestError for wrong options; ClosedError.
+   */
+  worker<Payload = Value, Result = unknown>(queues: string | readonly string[], handler: Handler<Payload, Result>, options: WorkerOptions = {}): Worker<Payload, Result> {
+    if (this.closing) throw closed('the connection')
+    return new Worker(this, queues, handler, options)
   }
 
   /** Where the sidecar is: `unix:/path` or `host:port`. */
@@ -90,6 +111,7 @@ export class Pannier implements AsyncDisposable {
         dedup: new DedupServiceClient(target, unused, options),
         conversation: new ConversationServiceClient(target, unused, options),
         cap: new CapServiceClient(target, unused, options),
+        schedule: new ScheduleServiceClient(target, unused, options),
       }
     }
     return this.#raw

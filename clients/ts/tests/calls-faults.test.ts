@@ -1,12 +1,12 @@
 // Calls over the pipe while sidecar and Valkey are killed, stopped and away. Nothing lost, nothing twice, and every call settles.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Pannier, PannierError } from '../src/index.js'
+import { compile } from './support/compile.js'
 import { pause, within } from './support/states.js'
 import { Sidecar } from './support/sidecar.js'
 
@@ -232,15 +232,3 @@ test('a process with an idle pipe, and without close, ends by itself; one with a
     rmSync(out, { recursive: true, force: true })
   }
 })
-
-/** As `npm run build` does it, but for the checking of types. */
-function compile(from: string, to: string): void {
-  const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 }
-  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
-    if (!entry.name.endsWith('.ts')) continue
-    const source = join(entry.parentPath, entry.name)
-    const target = join(to, relative(from, source)).replace(/ts$/, 'js')
-    mkdirSync(dirname(target), { recursive: true })
-    writeFileSync(target, ts.transpileModule(readFileSync(source, 'utf8'), { compilerOptions }).outputText)
-  }
-}

@@ -21,6 +21,8 @@ local function reply()
     local sealed = read_all(list, 2, function(number) return {'p' .. field(number), 'g' .. field(number)} end)
     for _, number in ipairs(list) do
       all[#all + 1] = num(number)
+      -- What is written is written: the worker hears what holds, be it the queue's.
+      loaded[number].max = attempts_most(loaded[number])
       all[#all + 1] = packed(loaded[number])
       all[#all + 1] = sealed[number][1] or ''
       all[#all + 1] = sealed[number][2] or ''

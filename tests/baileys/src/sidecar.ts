@@ -110,7 +110,16 @@ export class Sidecar {
   /** kill -9 of Valkey, and waits until it is gone. An external one has to be started again, its own comes back by itself. */
   async killValkey(): Promise<void> {
     if (this.options.valkey) return this.options.valkey.kill()
-    process.kill(this.#ownValkey().pid, 'SIGKILL')
+    // Killed a moment ago, it may not be back yet: the next one is meant.
+    for (const until = Date.now() + 10_000; ; ) {
+      try {
+        process.kill(this.#ownValkey().pid, 'SIGKILL')
+        return
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH' || Date.now() > until) throw error
+        await new Promise(resolve => setTimeout(resolve, 20))
+      }
+    }
   }
 
   /** A client of its Valkey, to look or meddle behind its back. */

@@ -1,0 +1,125 @@
+// Adding jobs, on the wire: requests, and their answers read by hand. What comes a thousand times a second goes this way.
+
+import { randomUUID } from 'node:crypto'
+import { badField, tooLarge } from '../errors.js'
+import { ScheduleServiceService } from '../gen/pannier/v1/schedule.js'
+import { textBytes } from '../limits.js'
+import { outcome, present, readTime } from '../pipe/answers.js'
+import type { Method } from '../pipe/call.js'
+import { Draft } from '../pipe/draft.js'
+import { fieldSize, type Reader } from '../stream/wire.js'
+import type { EnqueueResult, IngestResult, JobState } from './results.js'
+import { encodeIngested, encodeJob, type IngestItem, type JobOptions } from './spec.js'
+
+const OUTCOMES = ['created', 'existing', 'replaced', 'rescheduled', 'alreadyFinished'] as const
+export const STATES = ['scheduled', 'ready', 'waiting', 'leased', 'done', 'dead', 'cancelled'] as const satisfies readonly JobState[]
+const BATCH_MAX = 1000
+const INGEST_MAX = 100
+/** What one message may have. */
+const MESSAGE_MAX = 4 * 1024 * 1024 - 1024
+
+const draft = new Draft()
+
+function begin(namespace: string, queue: string): void {
+  const length = textBytes('queue', queue)
+  draft.begin()
+  draft.text(0x0a, namespace)
+  draft.text(0x12, queue, length)
+}
+
+/** EnqueueRequest. */
+export function encodeEnqueue(namespace: string, queue: string, job: JobOptions<unknown>): Buffer {
+  const spec = encodeJob('job', job)
+  begin(namespace, queue)
+  draft.text(0x1a, randomUUID(), 36)
+  draft.reserve(spec.length)
+  // Also an empty one: a job may have nothing.
+  draft.field(0x22, spec, spec.length)
+  return draft.take()
+}
+
+/** EnqueueBatchRequest. */
+export function encodeBatch(namespace: string, queue: string, jobs: readonly JobOptions<unknown>[]): Buffer {
+  if (jobs.length === 0) throw badField('jobs', `must not be empty (1..${BATCH_MAX})`)
+  if (jobs.length > BATCH_MAX) throw tooLarge('jobs', `must be at most ${BATCH_MAX}`)
+  begin(namespace, queue)
+  draft.text(0x1a, randomUUID(), 36)
+  jobs.forEach((job, n) => {
+    const spec = encodeJob(`jobs[${n}]`, job)
+    draft.reserve(spec.length)
+    draft.field(0x22, spec, spec.length)
+  })
+  if (draft.position > MESSAGE_MAX) throw tooLarge('jobs', 'must be at most 4 MiB in all')
+  return draft.take()
+}
+
+/** IngestRequest. */
+export function encodeIngest(namespace: string, queue: string, items: readonly IngestItem<unknown>[]): Buffer {
+  if (items.length === 0) throw badField('items', `must not be empty (1..${INGEST_MAX})`)
+  if (items.length > INGEST_MAX) throw tooLarge('items', `must be at most ${INGEST_MAX}`)
+  begin(namespace, queue)
+  items.forEach((item, n) => {
+    const key = textBytes(`items[${n}].dedup_key`, item.dedupKey)
+    const spec = encodeIngested(`items[${n}]`, item)
+    draft.reserve(key + spec.length)
+    draft.head(0x1a, fieldSize(key) + fieldSize(spec.length))
+    draft.field(0x0a, item.dedupKey, key)
+    draft.field(0x12, spec, spec.length)
+  })
+  if (draft.position > MESSAGE_MAX) throw tooLarge('items', 'must be at most 4 MiB in all')
+  return draft.take()
+}
+
+export const ENQUEUE: Method<EnqueueResult> = {
+  field: 17, what: 'adding a job', writes: true,
+  decode: reader => present(enqueuedAll(reader)[0], 'job'),
+}
+
+export const INGEST: Method<IngestResult[]> = {
+  field: 18, what: 'taking messages in', writes: true,
+  decode: reader => enqueuedAll(reader) as IngestResult[],
+}
+
+/** EnqueueBatch, its request encoded by `encodeBatch`. */
+export const ENQUEUE_BATCH = {
+  path: ScheduleServiceService.enqueueBatch.path,
+  requestSerialize: (request: Buffer): Buffer => request,
+  responseDeserialize: (answer: Buffer): Buffer => answer,
+}
+
+/** EnqueueResponse, EnqueueBatchResponse and IngestResponse: what became of each is their field 1. */
+export function enqueuedAll(reader: Reader): EnqueueResult[] {
+  const all: EnqueueResult[] = []
+  while (reader.at < reader.end) {
+    const tag = reader.varint()
+    if (tag === 0x0a) all.push(enqueued(reader.enter()))
+    else reader.skip(tag)
+  }
+  return all
+}
+
+function enqueued(reader: Reader): EnqueueResult {
+  let what = 0
+  let id = ''
+  let number = 0
+  let state = 0
+  let dueAt: Date | undefined
+  let finishedAt: Date | undefined
+  let replayed = false
+  while (reader.at < reader.end) {
+    const tag = reader.varint()
+    switch (tag) {
+      case 0x08: what = reader.varint(); break
+      case 0x12: id = reader.string(); break
+      case 0x18: number = reader.varint(); break
+      case 0x20: state = reader.varint(); break
+      case 0x2a: dueAt = readTime(reader); break
+      case 0x32: finishedAt = readTime(reader); break
+      case 0x38: replayed = reader.varint() !== 0; break
+      default: reader.skip(tag)
+    }
+  }
+  const name = outcome(OUTCOMES, what)
+  const stored = { id, number, state: outcome(STATES, state), dueAt, replayed }
+  return name === 'alreadyFinished' ? { outcome: name, ...stored, finishedAt } : { outcome: name, ...stored }
+}
