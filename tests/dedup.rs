@@ -387,7 +387,8 @@ async fn fences_rise_whatever_becomes_of_the_claims() {
 #[tokio::test]
 async fn an_extension_that_comes_again_after_a_takeover_is_no_extension() {
     let (_valkey, sidecar) = start().await;
-    let first = sidecar.dedup().claim(v1::ClaimRequest { in_progress_ttl: ms(50), ..claim("k") }).await.unwrap();
+    let first =
+        sidecar.dedup().claim(v1::ClaimRequest { in_progress_ttl: ms(50), ..claim("k") }).await.unwrap();
     let request = extend("k", first.into_inner().fence, 50);
     let extended = sidecar.dedup().extend_claim(request.clone()).await.unwrap().into_inner();
     assert_eq!(extended.outcome(), Extended::Extended);
