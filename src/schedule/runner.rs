@@ -45,7 +45,7 @@ pub async fn run(handle: Arc<Handle>) {
         pulse.mark_unchanged();
         turn += 1;
         let Some(workers) = handle.workers(turn) else { return };
-        let (takers, others) = reserve(&workers);
+        let (takers, others) = reserve(&queue, &workers);
         let mut unopened = false;
         let wait = if takers.is_empty() {
             IDLE
@@ -99,14 +99,14 @@ fn cancelled(workers: &[Arc<Worker>], queue: &Arc<Queue>, message: &[u8]) {
 type Taker = (Arc<Worker>, usize);
 
 /// Takes credit of workers that agree in the length of a lease; says whether others have to wait for the next round.
-fn reserve(workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
+fn reserve(queue: &Arc<Queue>, workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
     let (mut takers, mut total, mut others) = (Vec::<Taker>::new(), 0, false);
     for worker in workers {
         if takers.first().is_some_and(|(first, _)| first.lease_ms != worker.lease_ms) {
             others |= worker.has_credit();
             continue;
         }
-        let got = worker.reserve(MOST - total);
+        let got = worker.reserve(queue, MOST - total);
         if got > 0 {
             total += got;
             takers.push((Arc::clone(worker), got));
@@ -134,7 +134,7 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
         Ok(found) => found,
         Err(error) => {
             for (worker, count) in takers {
-                worker.give_back(&handle.queue, *count);
+                worker.give_back(*count);
             }
             return Err(error);
         }

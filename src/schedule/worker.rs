@@ -29,8 +29,8 @@ struct State {
     credit: usize,
     /// Credit that a runner is asking Valkey with.
     reserved: usize,
-    /// A queue found no credit since all of it was reserved by another one's runner.
-    refused: bool,
+    /// Queues, a bit each by their place, that found no credit since all of it was reserved by another one's runner.
+    refused: u64,
     leases: HashMap<(usize, u64), Held>,
     delivered: u64,
     received: u64,
@@ -121,14 +121,16 @@ impl Worker {
     }
 
     /// Takes up to `most` credits for a question to Valkey.
-    pub fn reserve(&self, most: usize) -> usize {
+    pub fn reserve(&self, queue: &Arc<Queue>, most: usize) -> usize {
         let mut state = self.lock();
         if state.closed || state.draining || state.stuck {
             return 0;
         }
         let room = self.max_in_flight.saturating_sub(state.leases.len() + state.reserved);
         let got = state.credit.min(room).min(most);
-        state.refused |= got == 0 && most > 0 && state.reserved > 0;
+        if got == 0 && most > 0 && state.reserved > 0 {
+            state.refused |= self.place_of(queue).map_or(0, |place| 1 << place);
+        }
         state.credit -= got;
         state.reserved += got;
         got
@@ -140,23 +142,23 @@ impl Worker {
         state.credit > 0 && !state.closed && !state.draining && !state.stuck
     }
 
-    /// What was reserved for a queue and found nothing.
-    pub fn give_back(&self, queue: &Arc<Queue>, count: usize) {
+    /// What was reserved and found nothing.
+    pub fn give_back(&self, count: usize) {
         let mut state = self.lock();
         state.reserved -= count;
         state.credit += count;
-        let refused = count > 0 && std::mem::take(&mut state.refused);
+        let refused = std::mem::take(&mut state.refused);
         drop(state);
-        if refused {
-            self.wake_others(queue);
-        }
+        self.wake_refused(refused);
         self.quiet_if_drained();
     }
 
-    /// Another queue has found no credit meanwhile. Not this one: two that find nothing would keep each other awake.
-    fn wake_others(&self, queue: &Arc<Queue>) {
-        for handle in self.queues.iter().filter(|handle| !Arc::ptr_eq(&handle.queue, queue)) {
-            handle.queue.wake();
+    /// There is credit for those that found none. For nobody else: queues that find nothing would keep each other awake.
+    fn wake_refused(&self, refused: u64) {
+        for (place, handle) in self.queues.iter().enumerate() {
+            if refused & (1 << place) != 0 {
+                handle.queue.wake();
+            }
         }
     }
 
@@ -168,7 +170,7 @@ impl Worker {
             Ok(jobs) => jobs,
             Err(error) => {
                 tracing::error!(queue = %handle.queue.name.short(), %error, "leased jobs could not be opened");
-                self.give_back(&handle.queue, reserved);
+                self.give_back(reserved);
                 return Delivered::Unopened(refs);
             }
         };
@@ -176,8 +178,8 @@ impl Worker {
             let mut state = self.lock();
             state.reserved -= reserved;
             state.credit += reserved - jobs.len();
-            if reserved > jobs.len() && std::mem::take(&mut state.refused) {
-                self.wake_others(&handle.queue);
+            if reserved > jobs.len() {
+                self.wake_refused(std::mem::take(&mut state.refused));
             }
             if state.closed || state.draining {
                 drop(state);
