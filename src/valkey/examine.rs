@@ -1,4 +1,4 @@
-//! The look of `pannier doctor` at a server and its database: the same checks as at the start, and nothing is written.
+//! A look at a server and its database, with the checks of the start; nothing is written.
 
 use redis::{Value, aio::MultiplexedConnection};
 use tokio::{sync::mpsc, time::timeout};

@@ -250,7 +250,7 @@ export class Handle {
         throw makeError({
           code: 'DATA_LOSS',
           reason: 'CORRUPT_RECORD',
-          message: 'the stored creds are not those of Baileys in BufferJSON form: convert them with `pannier import`',
+          message: 'the stored creds are not those of Baileys in BufferJSON form: something else wrote them',
           metadata: { type: CREDS },
         })
       }
