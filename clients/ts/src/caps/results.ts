@@ -35,7 +35,7 @@ export type ConsumeResult =
       /** `reserved`: counted until `reservedUntil`, unless confirmed before. */
       readonly state: 'reserved' | 'committed'
       readonly reservedUntil: Date | undefined
-      /** Valkey could not be reached and the policies are `failOpen`: send, but nothing was counted. */
+      /** Valkey could not be reached and the policies are `failOpen`: send; whether it was counted is not known. */
       readonly failedOpen: boolean
     }
   /** Not now: `deniedBy` has no room for `retryAfterMs` (exact, rounded up, ≥ 1). Nothing was counted. */

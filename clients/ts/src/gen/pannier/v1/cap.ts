@@ -198,7 +198,10 @@ export interface ConsumeResponse {
   reservedUntil:
     | Date
     | undefined;
-  /** ALLOWED because Valkey could not be reached and the policies are `fail_open`: nothing was counted. */
+  /**
+   * ALLOWED because Valkey could not be reached and the policies are `fail_open`. It is not known whether it was counted: a Valkey that
+   * was only slow may do so yet.
+   */
   failedOpen: boolean;
 }
 
@@ -2558,7 +2561,7 @@ export const CapServiceService = {
   /**
    * Asks for leave to send, and counts it when it is given. The same `send_id` is counted once.
    * While Valkey is away: UNAVAILABLE, unless every policy asked is `fail_open` and known to this sidecar; then ALLOWED after at
-   * most 1 s, uncounted, with `failed_open`. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
+   * most 1 s, with `failed_open`. A Valkey that is there but refuses writes: UNAVAILABLE, whatever the policies say. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
    */
   consume: {
     path: "/pannier.v1.CapService/Consume" as const,
@@ -2579,7 +2582,10 @@ export const CapServiceService = {
     responseSerialize: (value: ConfirmResponse): Buffer => Buffer.from(ConfirmResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ConfirmResponse => ConfirmResponse.decode(value),
   },
-  /** Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. */
+  /**
+   * Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. Of `unique`, a refund of
+   * any but the last send to its recipient gives nothing back: the recipient counts until the last one's window ends.
+   */
   refund: {
     path: "/pannier.v1.CapService/Refund" as const,
     requestStream: false as const,
@@ -2663,12 +2669,15 @@ export interface CapServiceServer extends UntypedServiceImplementation {
   /**
    * Asks for leave to send, and counts it when it is given. The same `send_id` is counted once.
    * While Valkey is away: UNAVAILABLE, unless every policy asked is `fail_open` and known to this sidecar; then ALLOWED after at
-   * most 1 s, uncounted, with `failed_open`. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
+   * most 1 s, with `failed_open`. A Valkey that is there but refuses writes: UNAVAILABLE, whatever the policies say. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
    */
   consume: handleUnaryCall<ConsumeRequest, ConsumeResponse>;
   /** Makes a reservation final. */
   confirm: handleUnaryCall<ConfirmRequest, ConfirmResponse>;
-  /** Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. */
+  /**
+   * Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. Of `unique`, a refund of
+   * any but the last send to its recipient gives nothing back: the recipient counts until the last one's window ends.
+   */
   refund: handleUnaryCall<RefundRequest, RefundResponse>;
   /** What Consume would find. Writes nothing. */
   peek: handleUnaryCall<PeekRequest, PeekResponse>;
@@ -2694,7 +2703,7 @@ export interface CapServiceClient extends Client {
   /**
    * Asks for leave to send, and counts it when it is given. The same `send_id` is counted once.
    * While Valkey is away: UNAVAILABLE, unless every policy asked is `fail_open` and known to this sidecar; then ALLOWED after at
-   * most 1 s, uncounted, with `failed_open`. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
+   * most 1 s, with `failed_open`. A Valkey that is there but refuses writes: UNAVAILABLE, whatever the policies say. RESOURCE_EXHAUSTED QUOTA: 256 reservations are open on one counter.
    */
   consume(
     request: ConsumeRequest,
@@ -2727,7 +2736,10 @@ export interface CapServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ConfirmResponse) => void,
   ): ClientUnaryCall;
-  /** Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. */
+  /**
+   * Gives back exactly what a send took, once: as far as its window still holds it. The send_id is free then. Of `unique`, a refund of
+   * any but the last send to its recipient gives nothing back: the recipient counts until the last one's window ends.
+   */
   refund(
     request: RefundRequest,
     callback: (error: ServiceError | null, response: RefundResponse) => void,
