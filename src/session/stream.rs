@@ -233,7 +233,8 @@ impl Stream {
             if let Some(again) = self.settle(&item, flying.answered, one, started).await {
                 if again == batch::Again::LoadScripts {
                     let deadline = Instant::now() + Duration::from_secs(5);
-                    if let Err(error) = self.sessions.store.link.load_scripts(deadline).await {
+                    if let Err(error) = self.sessions.store.link.load_scripts(super::SCRIPTS, deadline).await
+                    {
                         tracing::warn!(%error, "scripts could not be loaded again");
                     }
                 }

@@ -215,9 +215,13 @@ impl Link {
         }
     }
 
-    /// Loads every script again, as after a SCRIPT FLUSH.
-    pub async fn load_scripts(&self, deadline: Instant) -> Result<(), LinkError> {
-        self.load(Lane::Small, self.inner.scripts.iter().copied(), deadline).await
+    /// Loads these scripts again, as after a SCRIPT FLUSH. Not all there are: those who wait need theirs at once.
+    pub async fn load_scripts(
+        &self,
+        scripts: &[&'static Script],
+        deadline: Instant,
+    ) -> Result<(), LinkError> {
+        self.load(Lane::Small, scripts.iter().copied(), deadline).await
     }
 
     /// Makes sure that an owner that was not found is truly not there: the database is still ours and its index does not
@@ -309,10 +313,15 @@ impl Link {
         scripts: impl Iterator<Item = &'static Script>,
         deadline: Instant,
     ) -> Result<(), LinkError> {
+        let mut loads = Pipeline::new();
+        let mut count = 0;
         for script in scripts {
-            let load = script_load(script);
-            let (_, replies) = self.inner.exchange(lane, &load, 1, false, deadline).await?;
-            replies.into_iter().next().map_or(Ok(Value::Nil), op::reply)?;
+            loads.add_command(load_command(script));
+            count += 1;
+        }
+        let (_, replies) = self.inner.exchange(lane, &loads, count, false, deadline).await?;
+        for reply in replies {
+            op::reply(reply)?;
         }
         Ok(())
     }
@@ -320,7 +329,11 @@ impl Link {
 
 /// `SCRIPT LOAD` of one script.
 pub(super) fn script_load(script: &Script) -> Pipeline {
+    one(load_command(script))
+}
+
+fn load_command(script: &Script) -> redis::Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
-    one(cmd)
+    cmd
 }
