@@ -68,7 +68,7 @@ async fn a_script_is_loaded_again_after_a_flush() {
     let _: () = valkey.command(&["SCRIPT", "FLUSH"]);
     let replies = link.pipeline(Lane::Small, &[append("list", "b")], soon()).await.unwrap();
     assert_eq!(replies, [Err(ServerError::NoScript)]);
-    link.load_scripts(soon()).await.unwrap();
+    link.load_scripts(support::link::SCRIPTS, soon()).await.unwrap();
     let replies = link.pipeline(Lane::Small, &[append("list", "b")], soon()).await.unwrap();
     assert_eq!(replies, [Ok(Value::Int(2))]);
 }
