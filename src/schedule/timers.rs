@@ -19,10 +19,7 @@ use super::{
     mend,
     store::{Ticked, soon},
 };
-use crate::{
-    error::Result,
-    valkey::{Link, LinkState},
-};
+use crate::{error::Result, valkey::LinkState};
 
 /// Things of each kind in one step of Valkey's time.
 const MOST: usize = 200;
@@ -38,6 +35,8 @@ const IDLE: Duration =
     if cfg!(feature = "test-clock") { Duration::from_secs(1) } else { Duration::from_secs(300) };
 /// After a new connection to Valkey.
 const GRACE: Duration = Duration::from_secs(2);
+/// Stands for a connection that is gone: they are counted from 1.
+const AWAY: u64 = 0;
 /// After a tick that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -97,9 +96,17 @@ impl Timers {
     }
 
     /// How long to wait since the connection is away, or has just come back.
-    fn grace(&self, link: &Link) -> Option<Duration> {
-        let LinkState::Ready { generation } = *link.state().borrow() else { return Some(AGAIN) };
+    fn grace(&self, link: &LinkState) -> Option<Duration> {
         let mut calm = self.calm.lock().unwrap_or_else(PoisonError::into_inner);
+        let generation = match link {
+            LinkState::Ready { generation } => *generation,
+            LinkState::Starting { .. } => return Some(AGAIN),
+            // It was there, even if nothing was looked at meanwhile.
+            LinkState::Down { .. } | LinkState::StoreChanged => {
+                calm.generation = Some(AWAY);
+                return Some(AGAIN);
+            }
+        };
         if calm.generation.is_some_and(|before| before != generation) {
             calm.until = Instant::now() + GRACE;
         }
@@ -145,10 +152,18 @@ async fn run(began: Instant, mut plans: mpsc::UnboundedReceiver<Planned>) {
 
 /// Does what is due; gives when to look again.
 async fn look(handle: &Arc<Handle>) -> Duration {
-    if let Some(grace) = handle.timers.grace(&handle.store.link) {
+    let mut link = handle.store.link.state();
+    let grace = handle.timers.grace(&link.borrow_and_update());
+    if let Some(grace) = grace {
         return grace;
     }
-    match tick(handle).await {
+    let ticked = tokio::select! {
+        biased;
+        // What was begun on one connection must not go on with the next, before the heartbeats that wait for it as well.
+        _ = link.changed() => return AGAIN,
+        ticked = tick(handle) => ticked,
+    };
+    match ticked {
         Ok(wait) => wait,
         Err(error) => {
             tracing::debug!(queue = %handle.queue.name.short(), %error, "a queue's timers were cut short");
