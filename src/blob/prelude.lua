@@ -8,10 +8,6 @@ local index = KEYS[1]
 local GENERATION, ARCHIVE = '>c1I8I8I4I8I8I8c16c16', '>I8I8I8'
 local NONE = string.rep('\0', 16)
 
-local function int(n)
-  return string.format('%.0f', n)
-end
-
 -- Never below what this index has seen: a new primary's clock may be behind.
 local function clock(last)
   return math.max(server_ms(), tonumber(last or 0) or 0)

@@ -18,10 +18,6 @@ local COLLECT, NOBODY = 60000, string.rep('\0', 8)
 local POLICY, SEND, PART, RESERVED = '>c1BI8I8I8I8I6c8B', '>c1I6I5c8B', '>c1c16I7I6I6', '>c8I6I7I6c8'
 local RESERVED_SIZE, RESERVED_MAX = 35, 256
 
-local function int(n)
-  return string.format('%.0f', n)
-end
-
 local function policy(packed)
   local p = {}
   p.algorithm, p.flags, p.revision, p.definition, p.limit, p.window, p.updated, p.fingerprint, p.marks, p.at =
@@ -50,11 +46,9 @@ end
 local function load_send(key)
   local raw = redis.call('GET', key)
   if not raw then return nil end
-  local s, marks, at = {marks = {}, parts = {}}, 0, 1
+  local s, marks, at = {parts = {}}, 0, 1
   s.state, s.till, s.keep, s.fingerprint, marks, at = struct.unpack(SEND, raw)
-  for n = 1, marks do
-    s.marks[n], at = string.sub(raw, at, at + 7), at + 8
-  end
+  s.marks, at = marks_in(raw, at, marks)
   while at <= #raw do
     local p = {recipient = NOBODY}
     p.algorithm, p.counter, p.a, p.b, p.ends, at = struct.unpack(PART, raw, at)
@@ -75,21 +69,6 @@ local function save_send(key, s, stays)
     packed[#packed + 1] = struct.pack('>I5I5I6', p.limit, p.used, p.reset)
   end
   redis.call('SET', key, table.concat(packed), 'PX', int(stays))
-end
-
-local function found(marks, request)
-  for _, mark in ipairs(marks) do
-    if string.sub(mark, 1, 7) == request then return string.sub(mark, 8) end
-  end
-  return nil
-end
-
--- The last of each kind is kept.
-local function remember(marks, request, what)
-  for n = #marks, 1, -1 do
-    if string.sub(marks[n], 8) == what then table.remove(marks, n) end
-  end
-  table.insert(marks, 1, request .. what)
 end
 
 -- What is left, at instant `at` (µs), of what a send took from a bucket.

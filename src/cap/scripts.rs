@@ -1,30 +1,32 @@
 //! The cap scripts: one decision each, all on the one hash slot of a namespace.
 
-use crate::{owner::scripts::clock, valkey::Script};
+use crate::{owner::scripts::script, valkey::Script};
 
-macro_rules! script {
-    ($name:literal, $shebang:literal $(, $shared:literal)?) => {
-        Script::new(
-            concat!("cap/", $name),
-            concat!(
-                $shebang,
-                "\n",
-                clock!(),
-                include_str!("prelude.lua"),
-                $(include_str!($shared),)?
-                include_str!(concat!($name, ".lua"))
-            ),
-        )
-    };
-}
-
-pub static CONSUME: Script = script!("consume", "#!lua", "judge.lua");
-pub static PEEK: Script = script!("peek", "#!lua flags=no-writes", "judge.lua");
-pub static SEND: Script = script!("send", "#!lua flags=no-writes");
-pub static SETTLE: Script = script!("settle", "#!lua flags=allow-oom");
-pub static INBOUND: Script = script!("inbound", "#!lua");
-pub static SET_POLICY: Script = script!("set_policy", "#!lua");
-pub static DELETE_POLICY: Script = script!("delete_policy", "#!lua flags=allow-oom");
+pub static CONSUME: Script =
+    script!("cap/consume", "#!lua", "../owner/marks.lua", "prelude.lua", "judge.lua", "consume.lua");
+pub static PEEK: Script = script!(
+    "cap/peek",
+    "#!lua flags=no-writes",
+    "../owner/marks.lua",
+    "prelude.lua",
+    "judge.lua",
+    "peek.lua"
+);
+pub static SEND: Script =
+    script!("cap/send", "#!lua flags=no-writes", "../owner/marks.lua", "prelude.lua", "send.lua");
+pub static SETTLE: Script =
+    script!("cap/settle", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "settle.lua");
+pub static INBOUND: Script =
+    script!("cap/inbound", "#!lua", "../owner/marks.lua", "prelude.lua", "inbound.lua");
+pub static SET_POLICY: Script =
+    script!("cap/set_policy", "#!lua", "../owner/marks.lua", "prelude.lua", "set_policy.lua");
+pub static DELETE_POLICY: Script = script!(
+    "cap/delete_policy",
+    "#!lua flags=allow-oom",
+    "../owner/marks.lua",
+    "prelude.lua",
+    "delete_policy.lua"
+);
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[&CONSUME, &PEEK, &SEND, &SETTLE, &INBOUND, &SET_POLICY, &DELETE_POLICY];

@@ -106,7 +106,11 @@ for k, p in ipairs(s.parts) do
     end
   end
 end
-remember(s.marks, ARGV[1], ARGV[2])
+-- The last of each kind is kept.
+for n = #s.marks, 1, -1 do
+  if string.sub(s.marks[n], 8) == ARGV[2] then table.remove(s.marks, n) end
+end
+table.insert(s.marks, 1, ARGV[1] .. ARGV[2])
 if confirm then
   s.state, s.till = 'C', now + s.keep
   save_send(KEYS[1], s, s.keep + COLLECT)

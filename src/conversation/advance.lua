@@ -5,7 +5,7 @@
 local request, read = ARGV[1], tonumber(ARGV[2])
 local c = load()
 local now = clock(c)
-local before = found(c, request)
+local before = done_before(c, request)
 if before ~= '' then return {'DONE', before, told(c, now)} end
 local stands = status(c, now)
 if stands == 'CEILING' then
@@ -23,6 +23,6 @@ end
 next.marks = c and c.marks or {}
 next.updated, next.expires, next.sealed = now, now + tonumber(ARGV[3]), ARGV[5]
 if ARGV[4] ~= '' then next.ceiling = next.started + tonumber(ARGV[4]) end
-remember(next, request, 'A')
+remember(next.marks, request, 'A')
 save(next, now)
 return {'OK', '', int(next.version), int(next.started), int(now), int(next.expires), int(next.ceiling or 0), ''}

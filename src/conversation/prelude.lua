@@ -4,16 +4,12 @@
 --   ended:  'T' · flags: 0..4 marks · 6 version · 6 forgotten at · marks
 -- All instants in ms. A mark: 7 bytes of a request id's HMAC · 1 what it did: A advanced, C met the ceiling, R reset one, r reset
 -- none, T touched. Logical instants decide; the key's TTL only collects what is past them.
-local COLLECT, MARKS = 60000, 4
-
-local function int(n)
-  return string.format('%.0f', n)
-end
+local COLLECT = 60000
 
 local function load()
   local raw = redis.call('GET', KEYS[1])
   if not raw then return nil end
-  local c = {marks = {}}
+  local c = {}
   local flags, at
   c.kind, flags, c.version, at = struct.unpack('>c1BI6', raw)
   if c.kind == 'A' then
@@ -25,9 +21,7 @@ local function load()
   else
     c.till, at = struct.unpack('>I6', raw, at)
   end
-  for n = 1, flags do
-    c.marks[n], at = string.sub(raw, at, at + 7), at + 8
-  end
+  c.marks, at = marks_in(raw, at, flags)
   c.sealed = string.sub(raw, at)
   return c
 end
@@ -44,17 +38,9 @@ local function status(c, now)
   return 'STATE'
 end
 
-local function found(c, request)
-  for n = 1, c and #c.marks or 0 do
-    if string.sub(c.marks[n], 1, 7) == request then return string.sub(c.marks[n], 8) end
-  end
-  return ''
-end
-
-local function remember(c, request, what)
-  if what == 'T' and c.marks[1] and string.sub(c.marks[1], 8) == 'T' then table.remove(c.marks, 1) end
-  table.insert(c.marks, 1, request .. what)
-  c.marks[MARKS + 1] = nil
+-- What a request did before; '' is nothing.
+local function done_before(c, request)
+  return found(c and c.marks, request) or ''
 end
 
 local function save(c, now)
@@ -66,8 +52,7 @@ end
 -- What is left of a conversation that was ended: its version and who ended it.
 local function bury(c, request, what, now)
   local marks = c and c.marks or {}
-  local grave = {marks = marks}
-  remember(grave, request, what)
+  remember(marks, request, what)
   -- One that was ended before is forgotten when it would have been.
   local till = c and c.kind == 'T' and math.max(c.till, now + COLLECT) or math.max(now, c and c.expires or 0) + COLLECT
   redis.call('SET', KEYS[1], struct.pack('>c1BI6I6', 'T', #marks, c and c.version or 0, till) .. table.concat(marks),

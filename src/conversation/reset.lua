@@ -4,7 +4,7 @@
 -- Reply: OK existed replayed
 local c = load()
 local now = clock(c)
-local before = found(c, ARGV[1])
+local before = done_before(c, ARGV[1])
 if before ~= '' then return {'OK', before == 'R' and '1' or '0', '1'} end
 local existed = status(c, now) == 'STATE'
 bury(c, ARGV[1], existed and 'R' or 'r', now)

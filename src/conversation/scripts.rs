@@ -1,26 +1,15 @@
 //! The conversation scripts: one decision each, on the one key of a conversation.
 
-use crate::{owner::scripts::clock, valkey::Script};
+use crate::{owner::scripts::script, valkey::Script};
 
-macro_rules! script {
-    ($name:literal, $shebang:literal) => {
-        Script::new(
-            concat!("conversation/", $name),
-            concat!(
-                $shebang,
-                "\n",
-                clock!(),
-                include_str!("prelude.lua"),
-                include_str!(concat!($name, ".lua"))
-            ),
-        )
-    };
-}
-
-pub static GET: Script = script!("get", "#!lua flags=no-writes");
-pub static ADVANCE: Script = script!("advance", "#!lua");
-pub static TOUCH: Script = script!("touch", "#!lua flags=allow-oom");
-pub static RESET: Script = script!("reset", "#!lua flags=allow-oom");
+pub static GET: Script =
+    script!("conversation/get", "#!lua flags=no-writes", "../owner/marks.lua", "prelude.lua", "get.lua");
+pub static ADVANCE: Script =
+    script!("conversation/advance", "#!lua", "../owner/marks.lua", "prelude.lua", "advance.lua");
+pub static TOUCH: Script =
+    script!("conversation/touch", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "touch.lua");
+pub static RESET: Script =
+    script!("conversation/reset", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "reset.lua");
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[&GET, &ADVANCE, &TOUCH, &RESET];

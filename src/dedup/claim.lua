@@ -9,7 +9,7 @@ local now = math.floor(us / 1000)
 local what, word = 'N', 'NEW'
 
 if not free(c, now) then
-  local before = found(c, request)
+  local before = found(c and c.marks, request)
   if before == 'n' or before == 't' then
     return {before == 'n' and 'NEW' or 'TAKEOVER', int(c.fence), int(c.till), '1'}
   end
@@ -39,6 +39,6 @@ if complete then
 else
   taken.state, taken.till = 'P', now + tonumber(ARGV[3])
 end
-remember(taken, request, complete and string.lower(what) or what)
+remember(taken.marks, request, complete and string.lower(what) or what)
 save(taken, now)
 return {word, int(taken.fence), int(taken.till), '0'}

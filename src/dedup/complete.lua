@@ -9,10 +9,10 @@ if c and int(c.fence) == ARGV[2] then
   if c.state == 'R' then return {'LEASE_LOST'} end
   if ARGV[3] ~= '' then c.retention = tonumber(ARGV[3]) end
   c.state, c.till, c.result = 'D', now + c.retention, ARGV[4]
-  remember(c, ARGV[1], 'C')
+  remember(c.marks, ARGV[1], 'C')
   save(c, now)
   return {'COMPLETED', int(c.till)}
 end
 -- It was, and has been forgotten and claimed anew since.
-if found(c, ARGV[1]) == 'C' then return {'COMPLETED', '0'} end
+if found(c and c.marks, ARGV[1]) == 'C' then return {'COMPLETED', '0'} end
 return {'LEASE_LOST'}

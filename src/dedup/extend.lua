@@ -4,9 +4,10 @@
 -- Reply: EXTENDED until | LEASE_LOST
 local c = load()
 if not c or int(c.fence) ~= ARGV[2] or c.state ~= 'P' then return {'LEASE_LOST'} end
-if found(c, ARGV[1]) == 'E' then return {'EXTENDED', int(c.till)} end
+if found(c.marks, ARGV[1]) == 'E' then return {'EXTENDED', int(c.till)} end
 local now = math.floor(clock(c) / 1000)
 c.till = now + tonumber(ARGV[3])
-remember(c, ARGV[1], 'E')
+-- A worker that keeps extending leaves one mark.
+remember(c.marks, ARGV[1], 'E', 'E')
 save(c, now)
 return {'EXTENDED', int(c.till)}

@@ -5,16 +5,12 @@
 -- A mark: 7 bytes of a request id's HMAC · 1 what it did: N new, n new and done, T taken over, t taken over and done, C completed,
 --   E extended, R released.
 -- Logical instants decide; the key's TTL only collects what is past them.
-local HEAD, COLLECT, MARKS = '>c1I8I6I5B', 60000, 4
-
-local function int(n)
-  return string.format('%.0f', n)
-end
+local HEAD, COLLECT = '>c1I8I6I5B', 60000
 
 local function load()
   local raw = redis.call('GET', KEYS[1])
   if not raw then return nil end
-  local c = {marks = {}}
+  local c = {}
   local flags, at
   c.state, c.fence, c.till, c.retention, flags, at = struct.unpack(HEAD, raw)
   c.fingerprint = ''
@@ -22,9 +18,7 @@ local function load()
     flags = flags - 8
     c.fingerprint, at = string.sub(raw, at, at + 7), at + 8
   end
-  for n = 1, flags do
-    c.marks[n], at = string.sub(raw, at, at + 7), at + 8
-  end
+  c.marks, at = marks_in(raw, at, flags)
   c.result = string.sub(raw, at)
   return c
 end
@@ -52,17 +46,3 @@ local function save(c, now)
     table.concat(c.marks) .. c.result, 'PX', int(ends - now + COLLECT))
 end
 
--- What a request did before, or nil.
-local function found(c, request)
-  for n = 1, c and #c.marks or 0 do
-    if string.sub(c.marks[n], 1, 7) == request then return string.sub(c.marks[n], 8) end
-  end
-  return nil
-end
-
--- A worker that keeps extending leaves only its last mark.
-local function remember(c, request, what)
-  if what == 'E' and c.marks[1] and string.sub(c.marks[1], 8) == 'E' then table.remove(c.marks, 1) end
-  table.insert(c.marks, 1, request .. what)
-  c.marks[MARKS + 1] = nil
-end

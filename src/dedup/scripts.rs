@@ -1,26 +1,14 @@
 //! The claim scripts: one decision each, on the one key of a claim.
 
-use crate::{owner::scripts::clock, valkey::Script};
+use crate::{owner::scripts::script, valkey::Script};
 
-macro_rules! script {
-    ($name:literal, $shebang:literal) => {
-        Script::new(
-            concat!("dedup/", $name),
-            concat!(
-                $shebang,
-                "\n",
-                clock!(),
-                include_str!("prelude.lua"),
-                include_str!(concat!($name, ".lua"))
-            ),
-        )
-    };
-}
-
-pub static CLAIM: Script = script!("claim", "#!lua");
-pub static COMPLETE: Script = script!("complete", "#!lua flags=allow-oom");
-pub static EXTEND: Script = script!("extend", "#!lua flags=allow-oom");
-pub static RELEASE: Script = script!("release", "#!lua flags=allow-oom");
+pub static CLAIM: Script = script!("dedup/claim", "#!lua", "../owner/marks.lua", "prelude.lua", "claim.lua");
+pub static COMPLETE: Script =
+    script!("dedup/complete", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "complete.lua");
+pub static EXTEND: Script =
+    script!("dedup/extend", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "extend.lua");
+pub static RELEASE: Script =
+    script!("dedup/release", "#!lua flags=allow-oom", "../owner/marks.lua", "prelude.lua", "release.lua");
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[&CLAIM, &COMPLETE, &EXTEND, &RELEASE];

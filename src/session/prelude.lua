@@ -8,10 +8,6 @@ local head = KEYS[1]
 local SENTINEL = string.rep('\0', 17)
 local LIVE_FIELDS = {'k', 'c', 'u', 'at', 'nt'}
 
-local function int(n)
-  return string.format('%.0f', n)
-end
-
 -- Never below what this head has seen: a new primary's clock may be behind.
 local function clock(last)
   return math.max(server_ms(), tonumber(last or 0) or 0)

@@ -1,37 +1,21 @@
 //! The session scripts: one decision each, all on the one hash slot of their owner.
 
-use crate::{owner::scripts::clock, valkey::Script};
+use crate::{owner::scripts::script, valkey::Script};
 
-macro_rules! script {
-    ($name:literal, $shebang:literal) => {
-        script!($name, $name, $shebang)
-    };
-    ($name:literal, $file:literal, $shebang:literal) => {
-        Script::new(
-            concat!("session/", $name),
-            concat!(
-                $shebang,
-                "\n",
-                clock!(),
-                include_str!("prelude.lua"),
-                include_str!(concat!($file, ".lua"))
-            ),
-        )
-    };
-}
-
-pub static OPEN: Script = script!("open", "#!lua");
-pub static COMMIT: Script = script!("commit", "#!lua");
+pub static OPEN: Script = script!("session/open", "#!lua", "prelude.lua", "open.lua");
+pub static COMMIT: Script = script!("session/commit", "#!lua", "prelude.lua", "commit.lua");
 /// Of a commit that only deletes: a full memory must not forbid what frees it.
-pub static COMMIT_DELETES: Script = script!("commit_deletes", "commit", "#!lua flags=allow-oom");
-pub static GET: Script = script!("get", "#!lua flags=no-writes");
-pub static LIST: Script = script!("list", "#!lua flags=no-writes");
-pub static RENEW: Script = script!("renew", "#!lua flags=allow-oom");
-pub static RELEASE: Script = script!("release", "#!lua flags=allow-oom");
-pub static CLEAR: Script = script!("clear", "#!lua flags=allow-oom");
-pub static DELETE: Script = script!("delete", "#!lua flags=allow-oom");
-pub static RESTORE: Script = script!("restore", "#!lua");
-pub static SHRED: Script = script!("shred", "#!lua flags=allow-oom");
+pub static COMMIT_DELETES: Script =
+    script!("session/commit_deletes", "#!lua flags=allow-oom", "prelude.lua", "commit.lua");
+pub static GET: Script = script!("session/get", "#!lua flags=no-writes", "prelude.lua", "get.lua");
+pub static LIST: Script = script!("session/list", "#!lua flags=no-writes", "prelude.lua", "list.lua");
+pub static RENEW: Script = script!("session/renew", "#!lua flags=allow-oom", "prelude.lua", "renew.lua");
+pub static RELEASE: Script =
+    script!("session/release", "#!lua flags=allow-oom", "prelude.lua", "release.lua");
+pub static CLEAR: Script = script!("session/clear", "#!lua flags=allow-oom", "prelude.lua", "clear.lua");
+pub static DELETE: Script = script!("session/delete", "#!lua flags=allow-oom", "prelude.lua", "delete.lua");
+pub static RESTORE: Script = script!("session/restore", "#!lua", "prelude.lua", "restore.lua");
+pub static SHRED: Script = script!("session/shred", "#!lua flags=allow-oom", "prelude.lua", "shred.lua");
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] =

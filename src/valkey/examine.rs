@@ -9,7 +9,7 @@ use super::{
     LinkConfig, StartError, Target,
     keys::{BUCKETS, Names},
     lanes::{Generation, ask, one},
-    preflight::{self, Allowances, Level, Report},
+    preflight::{self, Level, Report},
     reconnect::BOOTSTRAP_WITHIN,
     store_identity::{Refusal, Store},
     target::Endpoint,
@@ -36,9 +36,8 @@ pub async fn examine(
     let generation =
         Generation::connect(0, &endpoint, config.connect_within, &pushes).await.map_err(unreachable)?;
     let connection = generation.probe_lane();
-    let allow = Allowances { eviction: config.allow_eviction, durability: config.assume_durability };
     let look = async {
-        let mut report = preflight::inspect(&connection, allow).await?;
+        let mut report = preflight::inspect(&connection, config.allowances()).await?;
         let names = Names::new(&config.env);
         let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
         let store = Store { connection: &connection, names: &names, kinds: &kinds };

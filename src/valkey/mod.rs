@@ -60,6 +60,10 @@ impl LinkConfig {
             connect_within: Duration::from_secs(5),
         }
     }
+
+    fn allowances(&self) -> preflight::Allowances {
+        preflight::Allowances { eviction: self.allow_eviction, durability: self.assume_durability }
+    }
 }
 
 /// Where Valkey is.

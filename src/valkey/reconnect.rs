@@ -17,7 +17,7 @@ use super::{
     keys::BUCKETS,
     lanes::{Generation, Pulse, ask},
     link::script_load,
-    preflight::{self, Allowances, Report},
+    preflight::{self, Report},
     store_identity::{Refusal, Rule},
     target::Endpoint,
 };
@@ -187,9 +187,7 @@ async fn bootstrap(
     if let Source::Child(child) = source {
         child.correct_drift(&connection).await?;
     }
-    let allow =
-        Allowances { eviction: inner.config.allow_eviction, durability: inner.config.assume_durability };
-    let mut report = preflight::inspect(&connection, allow).await?;
+    let mut report = preflight::inspect(&connection, inner.config.allowances()).await?;
     if let Some(failure) = report.failures().next() {
         return Err(Rejected::Human(failure.to_string()));
     }
@@ -271,12 +269,9 @@ async fn serve(inner: &Inner, generation: &Arc<Generation>) {
 
 /// What a server promises can be changed while it runs (CONFIG SET): replies must not go on to say what was true before.
 async fn look_again(inner: &Inner, generation: &Arc<Generation>) {
-    let allow =
-        Allowances { eviction: inner.config.allow_eviction, durability: inner.config.assume_durability };
     let connection = generation.probe_lane();
-    let Ok(Ok(mut report)) = timeout(PROBE_WITHIN, preflight::inspect(&connection, allow)).await else {
-        return;
-    };
+    let look = preflight::inspect(&connection, inner.config.allowances());
+    let Ok(Ok(mut report)) = timeout(PROBE_WITHIN, look).await else { return };
     let before = inner.report();
     report.facts.store_id.clone_from(&before.facts.store_id);
     report.facts.connections = before.facts.connections;
@@ -287,7 +282,7 @@ async fn look_again(inner: &Inner, generation: &Arc<Generation>) {
             "the durability of Valkey was changed while it runs; replies say the new one"
         );
     }
-    for finding in report.failures() {
+    for finding in report.failures().filter(|finding| !before.findings.contains(finding)) {
         tracing::error!(check = finding.check, "{finding}");
     }
     inner.set_report(report);

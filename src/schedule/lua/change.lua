@@ -7,14 +7,14 @@ local cancel = ARGV[2] == 'cancel'
 local number, left = find(ARGV[3])
 if left then
   local due, finished, state = struct.unpack('>I6I6B', left, 2)
-  return {'OK', cancel and (state == 7 and '1' or '3') or '5', num(state), '0', num(due), num(finished)}
+  return {'OK', cancel and (state == 7 and '1' or '3') or '5', int(state), '0', int(due), int(finished)}
 end
 if number and not bucket(number) then return wanting() end
 local j = number and load(number)
 if not j then return {'OK', cancel and '4' or '6', '0', '0', '0', '0'} end
 
 local function answer(outcome)
-  return {'OK', outcome, num(place(number, j)), num(number), num(j.due), num(j.finished)}
+  return {'OK', outcome, int(place(number, j)), int(number), int(j.due), int(j.finished)}
 end
 
 if is_final(j) then

@@ -9,10 +9,10 @@ for n = 3, #ARGV, 2 do
   if value == '' then
     redis.call('HDEL', H, ARGV[n])
   else
-    if string.sub(value, 1, 1) == '+' then value = num(now + tonumber(value)) end
+    if string.sub(value, 1, 1) == '+' then value = int(now + tonumber(value)) end
     redis.call('HSET', H, ARGV[n], value)
   end
 end
 finish()
 redis.call('PUBLISH', string.sub(KEYS[1], 1, -2) .. 'n', '')
-return {'OK', counted and 1 or 0, num(now)}
+return {'OK', counted and 1 or 0, int(now)}

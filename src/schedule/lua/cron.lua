@@ -5,21 +5,21 @@
 local CRON, KEEP = '>I6I6I6', 60000
 local id = ARGV[4]
 local entry = redis.call('HGET', C, id)
-if ARGV[3] == 'get' then return {'OK', num(now), entry or ''} end
+if ARGV[3] == 'get' then return {'OK', int(now), entry or ''} end
 local grave = id .. 'x'
 if ARGV[3] == 'gone' then
   if entry and #entry == 18 then redis.call('HDEL', C, id) end
   redis.call('ZREM', CN, grave)
-  return {'OK', num(now), ''}
+  return {'OK', int(now), ''}
 end
-local at = entry and num((struct.unpack(CRON, entry))) or ''
+local at = entry and int((struct.unpack(CRON, entry))) or ''
 if at ~= ARGV[5] then return {'MOVED'} end
 if ARGV[3] == 'delete' then
-  if not entry or #entry == 18 then return {'OK', num(now), ''} end
+  if not entry or #entry == 18 then return {'OK', int(now), ''} end
   redis.call('HSET', C, id, string.sub(entry, 1, 18))
   redis.call('ZREM', CN, id)
-  redis.call('ZADD', CN, num(now + KEEP), grave)
-  return {'OK', num(now), entry}
+  redis.call('ZADD', CN, int(now + KEEP), grave)
+  return {'OK', int(now), entry}
 end
 redis.call('HSETNX', H, 'nm', ARGV[2])
 local last, number = 0, 0
@@ -31,4 +31,4 @@ redis.call('HSET', C, id, struct.pack(CRON, tonumber(ARGV[6]), last, number) .. 
 redis.call('ZREM', CN, grave)
 redis.call('ZADD', CN, ARGV[6], id)
 finish()
-return {'OK', num(now), entry or ''}
+return {'OK', int(now), entry or ''}

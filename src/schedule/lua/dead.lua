@@ -26,11 +26,11 @@ for _, number in ipairs(numbers) do
     j.window, j.finished, j.due, j.flags = 0, 0, 0, 0
     forget(number, j)
     changed = changed + 1
-  elseif its and its ~= num(number) then
+  elseif its and its ~= int(number) then
     kept = kept + 1
   else
     redis.call('ZREM', DEAD, struct.pack('>I6', number))
-    redis.call('HSET', U, j.id, num(number))
+    redis.call('HSET', U, j.id, int(number))
     redis.call('HDEL', bucket(number), 'e' .. field(number), 'g' .. field(number))
     j.state, j.attempts, j.due, j.finished, j.verdict, j.reason = 'P', 0, now, 0, '-', 0
     clear_flag(j, LOST)
@@ -41,4 +41,4 @@ for _, number in ipairs(numbers) do
   end
 end
 finish()
-return {'OK', num(changed), num(kept)}
+return {'OK', int(changed), int(kept)}

@@ -26,4 +26,4 @@ for _, i in ipairs(items) do
   end
 end
 finish()
-return {'OK', num(changed)}
+return {'OK', int(changed)}

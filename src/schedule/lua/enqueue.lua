@@ -88,23 +88,23 @@ local function create(i)
   end
   push(values, at, packed(j))
   push(values, 'p' .. at, i.payload)
-  push(keys_of_ids, i.id, num(number))
+  push(keys_of_ids, i.id, int(number))
   fresh[i.id] = true
   if taken[i.id] and string.sub(taken[i.id], 1, 1) == 'T' then redis.call('ZREM', UX, i.id) end
-  taken[i.id] = num(number)
+  taken[i.id] = int(number)
   if i.group then
     enter(number, j)
   elseif j.due <= now then
     push(readies, j.priority, ready_member(number, j))
     ready_added = true
   else
-    push(dues, num(j.due), due_member(number, j, false))
+    push(dues, int(j.due), due_member(number, j, false))
     if not earliest_added or j.due < earliest_added then earliest_added = j.due end
   end
   count('nc')
   emit(CREATED, number)
   local where = 3
-  if not i.group or redis.call('HGET', GA, i.group) == num(number) then where = j.due <= now and 2 or 1
+  if not i.group or redis.call('HGET', GA, i.group) == int(number) then where = j.due <= now and 2 or 1
   elseif skip_delayed and j.due > now then where = 1 end
   return struct.pack('>BBI6I6I6B', MADE, where, number, j.due, 0, 0)
 end
@@ -134,7 +134,7 @@ if cron and cron.alone == 1 and cron.number > 0 then
   if last and not is_final(last) then items = {} end
 end
 if ARGV[2] ~= '' then redis.call('HSETNX', H, 'nm', ARGV[2]) end
-local reply = {'OK', num(now), ''}
+local reply = {'OK', int(now), ''}
 for _, i in ipairs(items) do
   -- The second of one id in one call must find the first.
   if fresh[i.id] then flush() end
@@ -164,8 +164,8 @@ if cron then
     cron.number = select(3, struct.unpack('>BBI6', reply[4]))
   end
   redis.call('HSET', C, cron.id, struct.pack(CRON, cron.next, cron.last, cron.number) .. string.sub(cron.entry, 19))
-  if cron.next > 0 then redis.call('ZADD', CN, num(cron.next), cron.id) else redis.call('ZREM', CN, cron.id) end
+  if cron.next > 0 then redis.call('ZADD', CN, int(cron.next), cron.id) else redis.call('ZREM', CN, cron.id) end
 end
-reply[3] = num(seq)
+reply[3] = int(seq)
 finish()
 return reply

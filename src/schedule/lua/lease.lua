@@ -14,13 +14,13 @@ local function give(list, number)
 end
 
 local function reply()
-  local all = {'OK', num(now), num(redis.call('ZCARD', RDY)), first(DUE), first(LSE), num(not_before)}
-  for n in pairs(need) do all[#all + 1] = num(n) end
+  local all = {'OK', int(now), int(redis.call('ZCARD', RDY)), first(DUE), first(LSE), int(not_before)}
+  for n in pairs(need) do all[#all + 1] = int(n) end
   for _, list in ipairs({leased, gated}) do
     all[#all + 1] = '|'
     local sealed = read_all(list, 2, function(number) return {'p' .. field(number), 'g' .. field(number)} end)
     for _, number in ipairs(list) do
-      all[#all + 1] = num(number)
+      all[#all + 1] = int(number)
       -- What is written is written: the worker hears what holds, be it the queue's.
       loaded[number].max = attempts_most(loaded[number])
       all[#all + 1] = packed(loaded[number])
@@ -55,8 +55,8 @@ if concurrency > 0 then want = math.min(want, concurrency - redis.call('ZCARD', 
 local most, per = tonumber(head[4] or 0), tonumber(head[5] or 0)
 if most > 0 then
   -- Starts that are older than the interval count no more; at most so many a call, the rest is not counted either.
-  local from = '(' .. num(now - per - 1)
-  local old = redis.call('ZCOUNT', LIM, '-inf', num(now - per - 1))
+  local from = '(' .. int(now - per - 1)
+  local old = redis.call('ZCOUNT', LIM, '-inf', int(now - per - 1))
   if old > 0 then redis.call('ZREMRANGEBYRANK', LIM, 0, math.min(old, 500) - 1) end
   local started = redis.call('ZCOUNT', LIM, from, '+inf')
   if started >= most then
@@ -99,9 +99,9 @@ if want > 0 then
         fence = fence + 1
         j.state, j.fence, j.verdict, j.attempts = 'L', fence, '-', j.attempts + 1
         store(number, j)
-        leases[#leases + 1] = num(now + length)
+        leases[#leases + 1] = int(now + length)
         leases[#leases + 1] = struct.pack('>I6I7', number, fence)
-        starts[#starts + 1] = num(now)
+        starts[#starts + 1] = int(now)
         starts[#starts + 1] = struct.pack('>I7', fence)
         give(leased, number)
         emit(LEASED, number)
@@ -116,7 +116,7 @@ if want > 0 then
     if ARGV[6] ~= '' then
       local mine = {}
       for n = 2, #leases, 2 do mine[#mine + 1] = leases[n] end
-      redis.call('SET', RQ, table.concat(mine), 'PX', num(length + 60000))
+      redis.call('SET', RQ, table.concat(mine), 'PX', int(length + 60000))
     end
   end
 end

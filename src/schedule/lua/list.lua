@@ -4,12 +4,12 @@
 -- that nothing is left out when something before it goes
 if not head[1] then return {'NONE'} end
 local state, most = tonumber(ARGV[2]), tonumber(ARGV[5])
-local reply = {'OK', num(now)}
+local reply = {'OK', int(now)}
 if state == 3 then
   local members = redis.call('ZRANGEBYLEX', GRP, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, most)
   for _, member in ipairs(members) do
     local number = struct.unpack('>I6', member, #member - 13)
-    local turn = redis.call('HGET', GA, string.sub(member, 1, #member - 14)) == num(number)
+    local turn = redis.call('HGET', GA, string.sub(member, 1, #member - 14)) == int(number)
     reply[#reply + 1] = turn and '1' or '0'
     reply[#reply + 1] = member
   end
@@ -38,7 +38,7 @@ if ARGV[4] ~= '' then
 end
 local found = redis.call(range, zset, from, from + most - 1, 'WITHSCORES')
 for n = 1, #found, 2 do
-  reply[#reply + 1] = num(tonumber(found[n + 1]))
+  reply[#reply + 1] = int(tonumber(found[n + 1]))
   reply[#reply + 1] = found[n]
 end
 return reply

@@ -10,19 +10,19 @@ local function mend(number, j)
   if j.state == 'L' then
     local lease = struct.pack('>I6I7', number, j.fence)
     if redis.call('ZSCORE', LSE, lease) then return end
-    redis.call('ZADD', LSE, num(now), lease)
+    redis.call('ZADD', LSE, int(now), lease)
   elseif j.state == 'P' then
     if place(number, j) ~= 3 then return end
     if j.group then
       local mine = redis.call('ZRANGEBYLEX', GRP, '[' .. j.group .. member, '(' .. j.group .. struct.pack('>I6', number + 1))[1]
       local turn = redis.call('HGET', GA, j.group)
-      if mine and turn and turn ~= num(number) then return end
+      if mine and turn and turn ~= int(number) then return end
     end
     enter(number, j)
   else
     local zset = j.state == 'X' and DEAD or DONE
     if redis.call('ZSCORE', zset, member) then return end
-    redis.call('ZADD', zset, num(j.finished), member)
+    redis.call('ZADD', zset, int(j.finished), member)
   end
   mended = mended + 1
 end
@@ -41,4 +41,4 @@ for n = 1, #ARGV[1] / 6 do
   if #found[2] > 0 or go_on ~= '0' then break end
 end
 if mended > 0 then finish() end
-return {'OK', num(mended), go_on, num(looked), num(last)}
+return {'OK', int(mended), go_on, int(looked), int(last)}

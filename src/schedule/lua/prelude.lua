@@ -18,10 +18,6 @@ local LATEST = 253402300799999 -- the end of 9999
 local DAY = 86400000
 local band, bor, bnot = bit.band, bit.bor, bit.bnot
 
-local function num(n)
-  return string.format('%.0f', n)
-end
-
 local head = redis.call('HMGET', H, 's', 'f', 't', 'lm', 'ld', 'cc', 'mx', 'bs', 'jt', 'sd', 'pz', 'wt')
 local seq, fence = tonumber(head[1] or 0), tonumber(head[2] or 0)
 -- Never below what this queue has seen: a new primary's clock may be behind.
@@ -48,8 +44,8 @@ end
 -- The reply when buckets are missing: which.
 local function wanting()
   local list = {}
-  for n in pairs(need) do list[#list + 1] = num(n) end
-  return {'NEED', num(seq), unpack(list)}
+  for n in pairs(need) do list[#list + 1] = int(n) end
+  return {'NEED', int(seq), unpack(list)}
 end
 
 local function field(number)
@@ -164,7 +160,7 @@ local function finish()
   write_stored()
   if #ended > 0 then redis.call('ZADD', DONE, unpack(ended)) end
   if #ended_dead > 0 then redis.call('ZADD', DEAD, unpack(ended_dead)) end
-  redis.call('HSET', H, 's', num(seq), 'f', num(fence), 't', num(now))
+  redis.call('HSET', H, 's', int(seq), 'f', int(fence), 't', int(now))
   for what, n in pairs(totals) do redis.call('HINCRBY', H, what, n) end
   local channel = string.sub(KEYS[1], 1, -2)
   if (ready_added and ready_before == 0) or (freed and leases_before >= concurrency) then
@@ -184,7 +180,7 @@ local function ready_member(number, j)
 end
 
 local function add_due(number, j, detached)
-  redis.call('ZADD', DUE, num(j.due), due_member(number, j, detached))
+  redis.call('ZADD', DUE, int(j.due), due_member(number, j, detached))
   if not earliest_added or j.due < earliest_added then earliest_added = j.due end
 end
 
@@ -211,14 +207,14 @@ end
 local function leave(number, j)
   if not j.group then return end
   remove_member(number, j)
-  if redis.call('HGET', GA, j.group) ~= num(number) then return end
+  if redis.call('HGET', GA, j.group) ~= int(number) then return end
   local next = redis.call('ZRANGEBYLEX', GRP, '[' .. j.group, '(' .. j.group .. string.rep('\255', 7), 'LIMIT', 0, 1)[1]
   if not next then
     redis.call('HDEL', GA, j.group)
     return
   end
   local successor, priority, due = struct.unpack('>I6I2I6', next, #j.group + 1)
-  redis.call('HSET', GA, j.group, num(successor))
+  redis.call('HSET', GA, j.group, int(successor))
   put(successor, {priority = priority, due = due})
 end
 
@@ -234,8 +230,8 @@ local function enter(number, j)
     remove_member(number, j)
     redis.call('ZADD', GRP, 0, group_member(number, j))
     local turn = redis.call('HGET', GA, j.group)
-    if not turn then redis.call('HSET', GA, j.group, num(number)) end
-    if not turn or turn == num(number) then put(number, j) end
+    if not turn then redis.call('HSET', GA, j.group, int(number)) end
+    if not turn or turn == int(number) then put(number, j) end
   end
 end
 
@@ -250,7 +246,7 @@ local function final(number, j, state, reason)
   j.state, j.reason, j.finished = state, reason, now
   clear_flag(j, CANCEL)
   local list = state == 'X' and ended_dead or ended
-  list[#list + 1] = num(now)
+  list[#list + 1] = int(now)
   list[#list + 1] = struct.pack('>I6', number)
   leave(number, j)
   if state == 'D' then
@@ -304,12 +300,12 @@ end
 -- Takes a final job's record away; what is left of it is how long its id stays taken.
 local function forget(number, j)
   local key, at = bucket(number), field(number)
-  if redis.call('HGET', U, j.id) == num(number) then
+  if redis.call('HGET', U, j.id) == int(number) then
     local until_ = taken_until(j)
     if until_ > now then
       local state = j.state == 'D' and 5 or j.state == 'X' and 6 or 7
       redis.call('HSET', U, j.id, 'T' .. struct.pack('>I6I6B', j.due, j.finished, state))
-      redis.call('ZADD', UX, num(until_), j.id)
+      redis.call('ZADD', UX, int(until_), j.id)
     else
       redis.call('HDEL', U, j.id)
     end
@@ -319,7 +315,7 @@ end
 
 -- Makes up to `most` due jobs ready.
 local function promote(most)
-  local found = redis.call('ZRANGEBYSCORE', DUE, '-inf', num(now), 'WITHSCORES', 'LIMIT', 0, most)
+  local found = redis.call('ZRANGEBYSCORE', DUE, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, most)
   if #found == 0 then return 0 end
   local gone, ready = {}, {}
   for n = 1, #found, 2 do
@@ -330,7 +326,7 @@ local function promote(most)
     if #member > 8 then
       local j = {group = string.sub(member, 9), priority = priority, due = due}
       redis.call('ZADD', GRP, 0, group_member(number, j))
-      its_turn = redis.call('HSETNX', GA, j.group, num(number)) == 1
+      its_turn = redis.call('HSETNX', GA, j.group, int(number)) == 1
     end
     if its_turn then
       ready[#ready + 1] = priority
@@ -348,7 +344,7 @@ end
 -- When something happens by itself next: the first due job, the first end of a lease. 0: never.
 local function first(zset)
   local score = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2]
-  return score and num(tonumber(score)) or '0'
+  return score and int(tonumber(score)) or '0'
 end
 
 -- The number that an id stands for now, or what is left of one that has ended.
@@ -369,5 +365,5 @@ end
 -- A job as listings show it.
 local function row(number, j, raw)
   local lease_end = j.state == 'L' and redis.call('ZSCORE', LSE, struct.pack('>I6I7', number, j.fence)) or 0
-  return num(number), tostring(place(number, j)), raw, num(tonumber(lease_end or 0)), num(attempts_most(j))
+  return int(number), tostring(place(number, j)), raw, int(tonumber(lease_end or 0)), int(attempts_most(j))
 end

@@ -8,14 +8,14 @@ if state == 3 then
   local members = redis.call('ZRANGEBYLEX', GRP, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, most)
   for _, member in ipairs(members) do
     local number = struct.unpack('>I6', member, #member - 13)
-    if redis.call('HGET', GA, string.sub(member, 1, #member - 14)) ~= num(number) then found[#found + 1] = number end
+    if redis.call('HGET', GA, string.sub(member, 1, #member - 14)) ~= int(number) then found[#found + 1] = number end
   end
   if #members >= most then go_on = members[#members] end
 elseif state == 4 then
   local from = tonumber(ARGV[4] ~= '' and ARGV[4] or 0)
   local members = redis.call('ZRANGE', LSE, from, from + most - 1)
   for _, member in ipairs(members) do found[#found + 1] = struct.unpack('>I6', member) end
-  if #members >= most then go_on = num(from + most) end
+  if #members >= most then go_on = int(from + most) end
 else
   local zset = state == 1 and DUE or state == 2 and RDY or state == 6 and DEAD or DONE
   local members = redis.call('ZRANGE', zset, 0, most - 1)
@@ -52,4 +52,4 @@ for _, number in ipairs(found) do
   end
 end
 finish()
-return {'OK', num(removed), num(asked), go_on}
+return {'OK', int(removed), int(asked), go_on}

@@ -2,7 +2,7 @@
 -- ARGV: buckets; lease (ms); packed leases: number, fence
 -- Reply: {'OK', one each: 0 lost, 1 renewed, 2 renewed, and its cancellation was asked for}, {'NONE'} or {'NEED', …}
 if not head[1] then return {'NONE'} end
-local reply, until_ = {'OK'}, num(now + tonumber(ARGV[2]))
+local reply, until_ = {'OK'}, int(now + tonumber(ARGV[2]))
 for n = 1, #ARGV[3], 13 do bucket((struct.unpack('>I6', ARGV[3], n))) end
 if needs > 0 then return wanting() end
 for n = 1, #ARGV[3], 13 do

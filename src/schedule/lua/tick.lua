@@ -28,7 +28,7 @@ local function lost(number, its, member)
   store(number, j)
 end
 
-local lapsed = redis.call('ZRANGEBYSCORE', LSE, '-inf', num(now), 'LIMIT', 0, most)
+local lapsed = redis.call('ZRANGEBYSCORE', LSE, '-inf', int(now), 'LIMIT', 0, most)
 for _, member in ipairs(lapsed) do
   local number, its = struct.unpack('>I6I7', member)
   if bucket(number) then
@@ -73,7 +73,7 @@ end
 trim(DONE, settings[1] or ARGV[4], settings[2] or ARGV[5])
 trim(DEAD, settings[3] or ARGV[6], settings[4] or ARGV[7])
 
-local ids = redis.call('ZRANGEBYSCORE', UX, '-inf', num(now), 'LIMIT', 0, most)
+local ids = redis.call('ZRANGEBYSCORE', UX, '-inf', int(now), 'LIMIT', 0, most)
 for _, id in ipairs(ids) do
   local entry = redis.call('HGET', U, id)
   if entry and string.sub(entry, 1, 1) == 'T' then redis.call('HDEL', U, id) end
@@ -86,6 +86,6 @@ end
 local tombstone = tonumber(first(UX))
 if tombstone > 0 and (trim_at == 0 or tombstone < trim_at) then trim_at = tombstone end
 if done > 0 then finish() end
-local reply = {'OK', num(now), first(DUE), first(LSE), num(trim_at), first(CN), num(left), num(done)}
-for n in pairs(need) do reply[#reply + 1] = num(n) end
+local reply = {'OK', int(now), first(DUE), first(LSE), int(trim_at), first(CN), int(left), int(done)}
+for n in pairs(need) do reply[#reply + 1] = int(n) end
 return reply
