@@ -37,7 +37,7 @@ if c then taken.fence = math.max(c.fence + 1, us) end
 if complete then
   taken.state, taken.till = 'D', now + taken.retention
 else
-  taken.state, taken.till = 'P', now + tonumber(ARGV[3])
+  taken.state, taken.till = 'P', in_progress_till(us, ARGV[3])
 end
 remember(taken.marks, request, complete and string.lower(what) or what)
 save(taken, now)

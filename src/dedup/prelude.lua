@@ -29,6 +29,11 @@ local function clock(c)
   return c and math.max(now, c.fence) or now
 end
 
+-- When the time for the work is over (ms): the whole of it has passed then, to the microsecond.
+local function in_progress_till(us, ttl)
+  return math.ceil(us / 1000) + tonumber(ttl)
+end
+
 -- Until when an unfinished claim is remembered (ms).
 local function abandoned(c)
   return math.max(c.till, math.floor(c.fence / 1000) + c.retention)

@@ -51,6 +51,11 @@ impl Claim {
     }
 }
 
+/// The instant by the claim's clock, which stands at its fence at least, as milliseconds: no time for work is cut short.
+fn rounded_up(now: u64, old: Option<&Claim>) -> u64 {
+    old.map_or(now, |old| now.max(old.fence.div_ceil(1000)))
+}
+
 /// Outcome, fence, wait, replayed.
 type Answer = (Outcome, u64, u64, bool);
 
@@ -90,7 +95,7 @@ fn expected_claim(claims: &mut HashMap<String, Claim>, now: u64, ask: &v1::Claim
     let state = if ask.complete {
         State::Done { until: now + retention, result: Vec::new() }
     } else {
-        State::InProgress { until: now + ttl }
+        State::InProgress { until: rounded_up(now, old.as_ref()) + ttl }
     };
     let requests = old.map(|old| old.requests).unwrap_or_default();
     let mut new = Claim { state, fence, retention, fingerprint, requests };
@@ -188,7 +193,7 @@ async fn claims_do_what_their_model_does() {
                     && claim.fence == fence
                     && matches!(claim.state, State::InProgress { .. })
                 {
-                    let until = now + wait_ms(request.in_progress_ttl);
+                    let until = rounded_up(now, Some(claim)) + wait_ms(request.in_progress_ttl);
                     claim.state = State::InProgress { until };
                     claim.remember(&request.request_id, "extend");
                     expected = (Extended::Extended, until);
