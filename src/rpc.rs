@@ -167,12 +167,11 @@ fn timeout(text: &str) -> Option<Duration> {
     })
 }
 
-/// What the end of a stream of requests tells its client: why a message of it could not be read. `None`: the client is gone.
-pub fn unreadable(status: &Status) -> Option<Error> {
+/// What the end of a stream of requests tells its client: why a message of it could not be read, `too_large` if it was that.
+/// `None`: the client is gone.
+pub fn unreadable(status: &Status, too_large: (&str, &str)) -> Option<Error> {
     match status.code() {
-        Code::OutOfRange => {
-            Some(Error::too_large("message", "a message must be at most 4 MiB: send the value in fragments"))
-        }
+        Code::OutOfRange => Some(Error::too_large(too_large.0, too_large.1)),
         // Of gRPC's own codes tonic gives these where bytes do not decode; a connection that broke has others.
         Code::Internal | Code::Unimplemented | Code::InvalidArgument => Some(Error::new(
             Reason::Protocol,

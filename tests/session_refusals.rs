@@ -6,7 +6,10 @@ mod support;
 
 use std::time::Duration;
 
-use pannier::proto::v1::{self, AttachRequest, Durability, attach_request::Op};
+use pannier::proto::v1::{
+    self, AttachRequest, Durability, attach_request::Op, pipe_request,
+    pipe_service_client::PipeServiceClient, schedule_service_client::ScheduleServiceClient,
+};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, Refused, delete, open, put},
@@ -123,14 +126,7 @@ async fn a_message_that_cannot_be_read_ends_the_stream_with_its_reason() {
         if opens {
             assert_eq!(replies.message().await.unwrap().unwrap().seq, 1);
         }
-        let ended = loop {
-            match replies.message().await {
-                Ok(Some(_)) => {}
-                Ok(None) => panic!("it ended as if all were well"),
-                Err(status) => break Refused::of_status(&status),
-            }
-        };
-        assert_eq!(ended.why(), (Code::InvalidArgument, "TOO_LARGE"));
+        assert_eq!(end_of(&mut replies).await.why(), (Code::InvalidArgument, "TOO_LARGE"));
     }
 }
 
@@ -147,4 +143,36 @@ async fn breaking_a_named_lease_again_breaks_no_later_one() {
     let again = sidecar.sessions().break_lease(request).await.unwrap().into_inner();
     assert_eq!((again.broken, again.fence), (false, next.opened.fence));
     assert!(Unary::of(&sidecar).info("bot").await.lease.unwrap().live);
+}
+
+/// The same on the streams of small calls and of workers.
+#[tokio::test]
+async fn a_pipe_and_a_worker_are_told_too_what_of_theirs_was_not_read() {
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let large = "x".repeat(5 << 20);
+    let hello = v1::WorkHello { worker: large.clone(), queues: vec!["q".into()], ..Default::default() };
+    let fine = v1::WorkHello { queues: vec!["q".into()], ..Default::default() };
+    let too_large = v1::WorkRequest { hello: Some(hello), ..Default::default() };
+    let fine = v1::WorkRequest { hello: Some(fine), ..Default::default() };
+    for requests in [vec![too_large.clone()], vec![fine, too_large]] {
+        let mut client = ScheduleServiceClient::new(sidecar.channel());
+        let mut replies = client.work(tokio_stream::iter(requests)).await.unwrap().into_inner();
+        assert_eq!(end_of(&mut replies).await.why(), (Code::InvalidArgument, "TOO_LARGE"));
+    }
+    let claim = v1::ClaimRequest { key: large, ..Default::default() };
+    let call = v1::PipeRequest { seq: 1, call: Some(pipe_request::Call::Claim(claim)), ..Default::default() };
+    let mut client = PipeServiceClient::new(sidecar.channel());
+    let mut replies = client.pipe(tokio_stream::iter([call])).await.unwrap().into_inner();
+    assert_eq!(end_of(&mut replies).await.why(), (Code::InvalidArgument, "TOO_LARGE"));
+}
+
+async fn end_of<T>(replies: &mut tonic::Streaming<T>) -> Refused {
+    loop {
+        match replies.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it ended as if all were well"),
+            Err(status) => return Refused::of_status(&status),
+        }
+    }
 }

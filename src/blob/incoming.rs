@@ -13,6 +13,7 @@ use super::{
 use crate::{
     error::{Error, Reason, Result},
     proto::v1::{self, save_blob_request::Part},
+    rpc::unreadable,
 };
 
 /// A save's stream of requests.
@@ -48,11 +49,7 @@ pub fn protocol(what: &str) -> Error {
 
 /// The stream of a client broke, or held a message that is none.
 fn broken(status: &Status) -> Error {
-    match status.code() {
-        tonic::Code::OutOfRange => Error::too_large("chunk.data", "a chunk must be at most 256 KiB"),
-        tonic::Code::InvalidArgument | tonic::Code::Internal => protocol("a message could not be read"),
-        _ => client_gone(),
-    }
+    unreadable(status, ("chunk.data", "a chunk must be at most 256 KiB")).unwrap_or_else(client_gone)
 }
 
 /// The content, up to its end.

@@ -60,7 +60,7 @@ pub async fn serve(pipes: &Pipes, mut requests: Streaming<v1::PipeRequest>, resp
                 Ok(None) => reading = false,
                 Err(status) => {
                     reading = false;
-                    unread = unreadable(&status);
+                    unread = unreadable(&status, ("message", "a call must be at most 4 MiB"));
                 }
             },
             changed = draining.changed(), if !stopping => {

@@ -6,6 +6,7 @@
 //! `rpc` is the door (`stream` and `poll` what workers use), `store` the floor; `runner` hands jobs to workers, `timers` does
 //! what comes by itself.
 
+mod adding;
 mod answers;
 mod batch;
 mod batchers;
@@ -18,6 +19,7 @@ pub mod gate;
 mod gated;
 mod handle;
 mod header;
+mod hello;
 mod jobs;
 mod limits;
 mod listing;

@@ -2,19 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{
-    Schedules, batch, convert, crons,
+    Schedules, crons,
     handle::Handle,
     jobs::{self, Dead},
-    limits, listing, poll, settings,
-    spec::{self, Checked, Origin},
-    stopping, stream,
-    timers::POLL_MS,
-    watch,
+    limits, listing, poll, settings, stopping, stream, watch,
 };
 use crate::{
     error::{Error, Result},
@@ -45,68 +40,13 @@ impl Handler {
         Self { schedules }
     }
 
-    /// See the proto.
-    pub async fn enqueue(
-        &self,
-        request: v1::EnqueueRequest,
-        deadline: Instant,
-    ) -> Result<v1::EnqueueResponse> {
-        let handle = self.queue(request.namespace, &request.queue)?;
-        limits::request_id("request_id", &request.request_id)?;
-        let job = request.job.ok_or_else(|| Error::bad_field("job", "must be given"))?;
-        let checked = spec::check("job", job, Origin::Request(&request.request_id))?;
-        let job = self.add(&handle, vec![checked], deadline).await?.pop();
-        Ok(v1::EnqueueResponse { job, durability: self.durability() })
-    }
-
-    /// See the proto.
-    pub async fn ingest(&self, request: v1::IngestRequest, deadline: Instant) -> Result<v1::IngestResponse> {
-        let handle = self.queue(request.namespace, &request.queue)?;
-        if request.items.is_empty() || request.items.len() > limits::INGEST_MAX {
-            return Err(Error::bad_field("items", "must be 1..100"));
-        }
-        let check = |(n, item): (usize, v1::IngestItem)| {
-            limits::id(format!("items[{n}].dedup_key"), &item.dedup_key)?;
-            let job = item.job.unwrap_or_default();
-            spec::check(&format!("items[{n}].job"), job, Origin::Ingest(&item.dedup_key))
-        };
-        let checked = request.items.into_iter().enumerate().map(check).collect::<Result<_>>()?;
-        let items = self.add(&handle, checked, deadline).await?;
-        Ok(v1::IngestResponse { items, durability: self.durability() })
-    }
-
-    fn queue(&self, namespace: String, queue: &str) -> Result<Arc<Handle>> {
+    pub(super) fn queue(&self, namespace: String, queue: &str) -> Result<Arc<Handle>> {
         limits::id("queue", queue)?;
         Ok(self.schedules.handle(&limits::namespace(namespace)?, queue))
     }
 
-    fn durability(&self) -> i32 {
+    pub(super) fn durability(&self) -> i32 {
         durability_out(self.schedules.store.link.durability()).into()
-    }
-
-    /// Seals and adds checked jobs.
-    async fn add(
-        &self,
-        handle: &Arc<Handle>,
-        checked: Vec<Checked>,
-        deadline: Instant,
-    ) -> Result<Vec<v1::Enqueued>> {
-        let keys = handle.store.keys(&handle.queue, deadline).await?;
-        let keyring = handle.store.keyring.current();
-        let mut all = Vec::with_capacity(checked.len());
-        let mut rest = checked.into_iter().peekable();
-        while rest.peek().is_some() {
-            let items: Vec<_> = rest
-                .by_ref()
-                .take(batch::TOGETHER)
-                .map(|checked| checked.seal(&keyring, &keys, &handle.queue.name))
-                .collect();
-            let ids: Vec<_> = items.iter().map(|item| item.id.clone()).collect();
-            let made = handle.batchers.add(items, deadline).await?;
-            all.extend(ids.into_iter().zip(&made).map(|(id, made)| convert::enqueued(id, made)));
-        }
-        handle.tick_in(POLL_MS);
-        Ok(all)
     }
 }
 
@@ -120,25 +60,7 @@ impl ScheduleService for Handler {
         &self,
         request: Request<v1::EnqueueBatchRequest>,
     ) -> Reply<v1::EnqueueBatchResponse> {
-        answer(request, UNARY, async |request: v1::EnqueueBatchRequest, deadline| {
-            let handle = self.queue(request.namespace, &request.queue)?;
-            limits::request_id("request_id", &request.request_id)?;
-            if request.jobs.is_empty() || request.jobs.len() > limits::BATCH_MAX {
-                return Err(Error::bad_field("jobs", "must be 1..1000"));
-            }
-            let checked = request
-                .jobs
-                .into_iter()
-                .enumerate()
-                .map(|(n, job)| {
-                    let id = format!("{}#{n}", request.request_id);
-                    spec::check(&format!("jobs[{n}]"), job, Origin::Request(&id))
-                })
-                .collect::<Result<_>>()?;
-            let jobs = self.add(&handle, checked, deadline).await?;
-            Ok(v1::EnqueueBatchResponse { jobs, durability: self.durability() })
-        })
-        .await
+        answer(request, UNARY, |request, deadline| Self::enqueue_batch(self, request, deadline)).await
     }
 
     async fn ingest(&self, request: Request<v1::IngestRequest>) -> Reply<v1::IngestResponse> {

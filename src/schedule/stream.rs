@@ -12,7 +12,7 @@ use tonic::{Status, Streaming};
 use super::{
     Schedules,
     handle::Handle,
-    limits,
+    hello, limits,
     sealed::{self, Part},
     stopping,
     store::{Settle, soon},
@@ -21,18 +21,17 @@ use super::{
 use crate::{
     error::{Error, Reason, Result},
     proto::v1,
-    rpc::duration,
+    rpc::unreadable,
 };
 
-/// Queues of one stream.
-const QUEUES_MAX: usize = 64;
 /// Settles of one message, and leases that Hello names.
-const SETTLES_MAX: usize = 1_000;
+pub const SETTLES_MAX: usize = 1_000;
 const PROGRESS_MAX: usize = 100;
 /// Messages of one stream that are being worked on.
 const AT_ONCE: usize = 64;
-/// A settle is tried this long.
-const SETTLE_WITHIN: Duration = Duration::from_secs(30);
+const TOO_LARGE: (&str, &str) = ("message", "a message must be at most 4 MiB");
+/// A settle is tried this long, and a renewal at Hello.
+pub const SETTLE_WITHIN: Duration = Duration::from_secs(30);
 /// A stream whose sidecar stops gets this long to settle.
 const DRAIN: Duration = Duration::from_secs(6);
 
@@ -59,11 +58,12 @@ async fn run(schedules: Arc<Schedules>, mut incoming: Streaming<v1::WorkRequest>
     let first = tokio::time::timeout(limits::LEASE, incoming.message()).await;
     let mut message = match first {
         Ok(Ok(Some(message))) => message,
-        Ok(_) => return Ok(()),
+        Ok(Ok(None)) => return Ok(()),
+        Ok(Err(status)) => return unreadable(&status, TOO_LARGE).map_or(Ok(()), Err),
         Err(_) => return Err(Error::new(Reason::DeadlineExceeded, "no Hello came")),
     };
     let hello = message.hello.take().ok_or_else(|| protocol("the first message is no hello"))?;
-    let worker = greet(&schedules, hello, out).await?;
+    let worker = hello::greet(&schedules, hello, out).await?;
     let stream = Stream { worker: Arc::clone(&worker), room: Arc::new(Semaphore::new(AT_ONCE)) };
     for handle in &worker.queues {
         handle.join(&worker);
@@ -71,70 +71,6 @@ async fn run(schedules: Arc<Schedules>, mut incoming: Streaming<v1::WorkRequest>
     let ended = stream.serve(&schedules, message, incoming).await;
     worker.close();
     ended
-}
-
-async fn greet(schedules: &Arc<Schedules>, hello: v1::WorkHello, out: Out) -> Result<Arc<Worker>> {
-    let namespace = limits::namespace(hello.namespace)?;
-    if !hello.worker.is_empty() {
-        limits::id("hello.worker", &hello.worker)?;
-    }
-    let lease_ms = limits::lease("hello.lease", hello.lease)?;
-    if hello.queues.is_empty() || hello.queues.len() > QUEUES_MAX {
-        return Err(Error::bad_field("hello.queues", "must be 1..64"));
-    }
-    let most = if hello.max_in_flight == 0 { limits::CREDIT_MAX } else { hello.max_in_flight };
-    if most > limits::CREDIT_MAX {
-        return Err(Error::bad_field("hello.max_in_flight", "must be at most 1000"));
-    }
-    let mut queues = Vec::new();
-    for (n, queue) in hello.queues.iter().enumerate() {
-        let field = format!("hello.queues[{n}]");
-        limits::id(&field, queue)?;
-        if hello.queues[..n].contains(queue) {
-            return Err(Error::bad_field(field, "is given twice"));
-        }
-        queues.push(schedules.handle(&namespace, queue));
-    }
-    if hello.held.len() > SETTLES_MAX {
-        return Err(Error::bad_field("hello.held", "must be at most 1000"));
-    }
-    let worker = Worker::new(lease_ms, queues, most as usize, out);
-    let (mut held, mut lost) = (Vec::new(), Vec::new());
-    for (place, leases) in by_queue(&worker, hello.held, &mut lost) {
-        let handle = &worker.queues[place];
-        let pairs: Vec<_> = leases.iter().map(|lease| (lease.number, lease.fence)).collect();
-        let renewed =
-            handle.store.renew(&handle.queue, &pairs, lease_ms, Instant::now() + SETTLE_WITHIN).await?;
-        for (lease, renewed) in leases.into_iter().zip(renewed) {
-            if renewed == 0 {
-                lost.push(lease);
-            } else {
-                worker.adopt(place, lease.number, lease.fence);
-                held.push(lease);
-            }
-        }
-        handle.tick_in(lease_ms + 1);
-    }
-    let max_in_flight = most;
-    let welcome = v1::WorkWelcome { lease: Some(duration(lease_ms)), max_in_flight, held };
-    worker.send(v1::WorkResponse { welcome: Some(welcome), lease_lost: lost, ..Default::default() }).await;
-    Ok(worker)
-}
-
-/// Leases by the place of their queue; those of queues that the stream has not named are lost to it.
-fn by_queue(
-    worker: &Worker,
-    leases: Vec<v1::LeaseRef>,
-    lost: &mut Vec<v1::LeaseRef>,
-) -> HashMap<usize, Vec<v1::LeaseRef>> {
-    let mut map: HashMap<usize, Vec<v1::LeaseRef>> = HashMap::new();
-    for lease in leases {
-        match worker.place(&lease.queue) {
-            Some(place) => map.entry(place).or_default().push(lease),
-            None => lost.push(lease),
-        }
-    }
-    map
 }
 
 struct Stream {
@@ -156,10 +92,14 @@ impl Stream {
         loop {
             tokio::select! {
                 message = incoming.message() => {
-                    // Otherwise the client has ended its side, or is gone.
-                    let Ok(Some(message)) = message else {
-                        self.finish_work().await;
-                        return Ok(());
+                    let message = match message {
+                        Ok(Some(message)) => message,
+                        // The client has ended its side, is gone, or has sent what cannot be read.
+                        ended => {
+                            self.finish_work().await;
+                            let unread = ended.err().and_then(|status| unreadable(&status, TOO_LARGE));
+                            return unread.map_or(Ok(()), Err);
+                        }
                     };
                     silent_until = Instant::now() + lease;
                     self.take(message).await?;

@@ -22,7 +22,7 @@ use super::{
     opening::{Opening, replicate_fence},
     outbox::Outbox,
     records::Record,
-    stream::Stream,
+    stream::{Stream, TOO_LARGE},
     take::Opened,
 };
 use crate::{
@@ -104,7 +104,7 @@ async fn begin(sessions: &Sessions, requests: &mut Streaming<v1::AttachRequest>)
         }
         Ok(Ok(Some(_))) => return Err(Error::bad_field("op", "the first message must be open")),
         Ok(Ok(None)) => return Ok(None),
-        Ok(Err(status)) => return unreadable(&status).map_or(Ok(None), Err),
+        Ok(Err(status)) => return unreadable(&status, TOO_LARGE).map_or(Ok(None), Err),
         Err(_) => return Err(Error::new(Reason::Protocol, "no open came within 10 s")),
     };
     let opening = Opening::check(sessions, open)?;

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{attributes::Attributes, limits::MESSAGE_BYTES, records::Record};
+use super::{
+    attributes::Attributes, head::Head, keys::SessionKeys, limits::MESSAGE_BYTES, name::SessionName,
+    records::Record, store, take,
+};
 pub use crate::rpc::{durability_out, timestamp};
 use crate::{
     error::{Error, Result},
@@ -120,4 +123,27 @@ fn fragments(record: &Record) -> Vec<v1::Fragment> {
 
 fn slice(value: &Bytes, from: usize, to: usize) -> Bytes {
     value.slice(from..to)
+}
+
+/// A live session, as of `now_ms`.
+pub fn info(name: &SessionName, head: &Head, keys: &SessionKeys, now_ms: u64) -> v1::SessionInfo {
+    let live = head.live();
+    let lease = (!head.owner.is_empty()).then(|| v1::Lease {
+        owner: take::held(name, keys, &head.sealed_owner, 0, 0).owner.unwrap_or_default(),
+        fence: head.fence,
+        expires_at: timestamp(head.lease_expiry_ms),
+        live: head.lease_expiry_ms > now_ms,
+    });
+    v1::SessionInfo {
+        namespace: name.namespace.clone(),
+        session: name.session.clone(),
+        incarnation: head.live,
+        revision: head.revision,
+        attributes: store::attributes(name, keys, live).map(attributes_out),
+        counts: counts_out(store::counts(name, keys, live)),
+        lease,
+        created_at: live.and_then(|live| timestamp(live.created_ms)),
+        last_write_at: live.and_then(|live| timestamp(live.last_write_ms)),
+        fence: head.fence,
+    }
 }

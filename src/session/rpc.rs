@@ -18,7 +18,7 @@ use super::{
     name::SessionName,
     pages::{Cursor, Listed, Walk},
     parts::{Heading, Parts},
-    store, take,
+    store,
 };
 use crate::{
     error::{Error, Result},
@@ -168,7 +168,12 @@ impl Handler {
         };
         let session = match head.live {
             0 => None,
-            _ => Some(info(&name, &head, &*store.live_keys(&name, &head, deadline).await?, now_us / 1000)),
+            _ => Some(convert::info(
+                &name,
+                &head,
+                &*store.live_keys(&name, &head, deadline).await?,
+                now_us / 1000,
+            )),
         };
         Ok(v1::GetSessionResponse {
             exists: session.is_some(),
@@ -228,7 +233,7 @@ impl Handler {
         for (session, head) in owners.found {
             let name = SessionName::new(&store.keyring.current(), namespace.clone(), session);
             match store.live_keys(&name, &head, deadline).await {
-                Ok(keys) => sessions.push(info(&name, &head, &keys, now_ms.max(head.clock_ms))),
+                Ok(keys) => sessions.push(convert::info(&name, &head, &keys, now_ms.max(head.clock_ms))),
                 Err(_) => corrupt += 1,
             }
         }
@@ -305,7 +310,7 @@ impl Handler {
         let oldest_archive_dropped = store.restore(&name, incarnation, request.replace, deadline).await?;
         self.hint(&name, Hint::Lease).await;
         let (head, keys) = store.existing(&name, deadline).await?;
-        let session = Some(info(&name, &head, &keys, head.clock_ms));
+        let session = Some(convert::info(&name, &head, &keys, head.clock_ms));
         Ok(v1::RestoreSessionResponse { session, oldest_archive_dropped })
     }
 
@@ -318,28 +323,6 @@ impl Handler {
         let (broken, fence) = self.sessions.store.break_lease(&name, request.fence, deadline).await?;
         self.hint(&name, Hint::Lease).await;
         Ok(v1::BreakLeaseResponse { broken, fence })
-    }
-}
-
-fn info(name: &SessionName, head: &Head, keys: &SessionKeys, now_ms: u64) -> v1::SessionInfo {
-    let live = head.live();
-    let lease = (!head.owner.is_empty()).then(|| v1::Lease {
-        owner: take::held(name, keys, &head.sealed_owner, 0, 0).owner.unwrap_or_default(),
-        fence: head.fence,
-        expires_at: convert::timestamp(head.lease_expiry_ms),
-        live: head.lease_expiry_ms > now_ms,
-    });
-    v1::SessionInfo {
-        namespace: name.namespace.clone(),
-        session: name.session.clone(),
-        incarnation: head.live,
-        revision: head.revision,
-        attributes: store::attributes(name, keys, live).map(convert::attributes_out),
-        counts: convert::counts_out(store::counts(name, keys, live)),
-        lease,
-        created_at: live.and_then(|live| convert::timestamp(live.created_ms)),
-        last_write_at: live.and_then(|live| convert::timestamp(live.last_write_ms)),
-        fence: head.fence,
     }
 }
 

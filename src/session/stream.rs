@@ -20,6 +20,10 @@ use crate::{
     rpc::unreadable,
 };
 
+/// Of a message that is.
+pub const TOO_LARGE: (&str, &str) =
+    ("message", "a message must be at most 4 MiB: send the value in fragments");
+
 /// Requests of one stream that wait or are in flight, of any kind.
 const IN_FLIGHT_MAX: usize = 1024;
 /// Commits of one stream that wait or are in flight.
@@ -87,7 +91,7 @@ impl Stream {
                     Ok(None) => reading = false,
                     Err(status) => {
                         reading = false;
-                        self.outbox.end_with(unreadable(&status));
+                        self.outbox.end_with(unreadable(&status, TOO_LARGE));
                     }
                 },
                 Some(hint) = self.hints.recv(), if !self.ended => self.heed(hint),
