@@ -11,26 +11,11 @@ use pannier::proto::v1;
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, Refused, open},
-    blob::{Blobs, CHUNK, chunk, content, finish, header},
+    blob::{Blobs, CHUNK, chunk, content, finish, header, is, parts, start},
 };
 use tonic::Code;
 
 const MIB: usize = 1 << 20;
-
-async fn start() -> (Valkey, Sidecar, Blobs) {
-    let valkey = Valkey::start(ValkeyOptions::default());
-    let sidecar = Sidecar::start(Options::with(&valkey).arg("--bulk-rate").arg("0")).await;
-    let blobs = sidecar.blobs();
-    (valkey, sidecar, blobs)
-}
-
-fn is(refused: &Refused, code: Code, reason: &str) {
-    assert_eq!((refused.code, refused.reason.as_str()), (code, reason), "{refused:?}");
-}
-
-fn parts(valkey: &Valkey) -> Vec<String> {
-    valkey.keys("*:b:*").into_iter().filter(|key| !key.ends_with(":b:m")).collect()
-}
 
 async fn until(what: &str, done: impl Fn() -> bool) {
     let until = Instant::now() + Duration::from_secs(15);

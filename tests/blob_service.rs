@@ -11,34 +11,12 @@ use pannier::proto::v1::{
     save_blob_response::Outcome,
 };
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
-    attach::Refused,
-    blob::{Blobs, chunk, content, finish, header},
+    Valkey,
+    blob::{chunk, content, finish, header, is, parts, start, start_with},
 };
 use tonic::Code;
 
 const KIB: usize = 1024;
-
-async fn start() -> (Valkey, Sidecar, Blobs) {
-    start_with(Vec::new()).await
-}
-
-async fn start_with(args: Vec<String>) -> (Valkey, Sidecar, Blobs) {
-    let valkey = Valkey::start(ValkeyOptions::default());
-    let args = [vec!["--bulk-rate".to_owned(), "0".to_owned()], args].concat();
-    let sidecar = Sidecar::start(Options { args, ..Options::with(&valkey) }).await;
-    let blobs = sidecar.blobs();
-    (valkey, sidecar, blobs)
-}
-
-fn is(refused: &Refused, code: Code, reason: &str) {
-    assert_eq!((refused.code, refused.reason.as_str()), (code, reason), "{refused:?}");
-}
-
-/// The parts of all blobs in Valkey.
-fn parts(valkey: &Valkey) -> Vec<String> {
-    valkey.keys("*:b:*").into_iter().filter(|key| !key.ends_with(":b:m")).collect()
-}
 
 async fn no_parts(valkey: &Valkey) {
     let until = std::time::Instant::now() + std::time::Duration::from_secs(10);

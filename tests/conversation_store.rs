@@ -9,37 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pannier::proto::v1::{
-    self, AdvanceRequest, ConversationState, ListConversationsRequest, advance_response::Outcome,
-};
+use pannier::proto::v1::{self, AdvanceRequest, ListConversationsRequest};
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    conversations::{go, idle, read, sleep},
     leak::Watch,
-    small::{advance, answered, fields, get, memory, ms, reset, step, ttls},
+    small::{advance, answered, assert_unavailable, fields, get, memory, ms, reset, step, ttls},
+    start,
 };
-
-async fn start() -> (Valkey, Sidecar) {
-    let valkey = Valkey::start(ValkeyOptions::default());
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    (valkey, sidecar)
-}
-
-async fn go(sidecar: &Sidecar, request: AdvanceRequest) -> (Outcome, ConversationState) {
-    let answer = sidecar.conversations().advance(request).await.unwrap().into_inner();
-    (answer.outcome(), answer.state.unwrap())
-}
-
-async fn read(sidecar: &Sidecar, id: &str) -> ConversationState {
-    sidecar.conversations().get_conversation(get(id)).await.unwrap().into_inner().state.unwrap()
-}
-
-async fn sleep(ms: u64) {
-    tokio::time::sleep(Duration::from_millis(ms)).await;
-}
-
-fn idle() -> ConversationState {
-    ConversationState { step: "idle".into(), ..Default::default() }
-}
 
 #[tokio::test]
 async fn ten_thousand_conversations_are_listed_in_pages_and_valkey_stays_responsive() {
@@ -172,13 +148,7 @@ async fn without_valkey_a_conversation_is_unavailable_and_comes_back() {
     let mut request = tonic::Request::new(get("chat"));
     request.set_timeout(Duration::from_millis(1500));
     let refused = answered(sidecar.conversations().get_conversation(request).await).unwrap_err();
-    assert!(
-        matches!(
-            refused.code,
-            tonic::Code::Unavailable | tonic::Code::DeadlineExceeded | tonic::Code::Cancelled
-        ),
-        "{refused:?}"
-    );
+    assert_unavailable(&refused);
     valkey.spawn();
     assert_eq!(read(&sidecar, "chat").await.step, "s");
 }

@@ -12,32 +12,10 @@ use pannier::proto::v1::{
     advance_response::Outcome,
 };
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    conversations::{go, idle, read, sleep},
     small::{advance, answered, assert_names, at_ms, fields, get, ms, reset, rid, step, touch, ttls},
+    start,
 };
-
-async fn start() -> (Valkey, Sidecar) {
-    let valkey = Valkey::start(ValkeyOptions::default());
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    (valkey, sidecar)
-}
-
-async fn go(sidecar: &Sidecar, request: AdvanceRequest) -> (Outcome, ConversationState) {
-    let answer = sidecar.conversations().advance(request).await.unwrap().into_inner();
-    (answer.outcome(), answer.state.unwrap())
-}
-
-async fn read(sidecar: &Sidecar, id: &str) -> ConversationState {
-    sidecar.conversations().get_conversation(get(id)).await.unwrap().into_inner().state.unwrap()
-}
-
-async fn sleep(ms: u64) {
-    tokio::time::sleep(Duration::from_millis(ms)).await;
-}
-
-fn idle() -> ConversationState {
-    ConversationState { step: "idle".into(), ..Default::default() }
-}
 
 #[tokio::test]
 async fn an_unknown_conversation_is_idle() {

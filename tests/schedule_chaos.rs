@@ -17,20 +17,12 @@ use std::{
 use pannier::proto::v1::{self, SettleOutcome, enqueued::Outcome};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
+    random::Random,
     schedule::{Queue, Worker, grouped, job, lease_of, now_ms, retry},
 };
 
 fn soak() -> bool {
     std::env::var_os("PANNIER_SOAK").is_some()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 fn seed() -> u64 {
@@ -178,12 +170,7 @@ async fn every_job_ends_once_and_in_the_order_of_its_group() {
     let first = Sidecar::start(Options::with(&valkey)).await;
     let mut sidecars = vec![first];
     for n in 1..3 {
-        let options = Options {
-            dir: Some(sidecars[0].dir.clone()),
-            socket_name: Some(format!("s{n}.sock")),
-            ..Options::with(&valkey)
-        };
-        sidecars.push(Sidecar::start(options).await);
+        sidecars.push(sidecars[0].beside(&format!("s{n}.sock")).await);
     }
     let queues: Vec<_> = sidecars.iter().map(|sidecar| Queue::of(sidecar, "chaos")).collect();
     for begin in (0..jobs).step_by(500) {
@@ -316,12 +303,7 @@ async fn a_message_that_is_redelivered_over_kills_becomes_one_job() {
 async fn a_sidecar_that_stops_under_load_loses_nothing_and_counts_no_attempt() {
     let valkey = Valkey::start(ValkeyOptions::default());
     let mut first = Sidecar::start(Options::with(&valkey)).await;
-    let second = Sidecar::start(Options {
-        dir: Some(first.dir.clone()),
-        socket_name: Some("second.sock".into()),
-        ..Options::with(&valkey)
-    })
-    .await;
+    let second = first.beside("second.sock").await;
     let (queue, other) = (Queue::of(&first, "drain"), Queue::of(&second, "drain"));
     let all = 1_000;
     for begin in (0..all).step_by(500) {
@@ -416,12 +398,7 @@ async fn a_job_is_not_late_because_a_message_between_sidecars_was_lost() {
     // bullmq#2466: delayed jobs were hours overdue until another one was added.
     let valkey = Valkey::start(ValkeyOptions::default());
     let first = Sidecar::start(Options::with(&valkey)).await;
-    let second = Sidecar::start(Options {
-        dir: Some(first.dir.clone()),
-        socket_name: Some("second.sock".into()),
-        ..Options::with(&valkey)
-    })
-    .await;
+    let second = first.beside("second.sock").await;
     let (here, there) = (Queue::of(&first, "wake"), Queue::of(&second, "wake"));
     here.add(job("so that it exists")).await;
     let mut worker = here.worker(30_000).await;

@@ -14,21 +14,9 @@ use pannier::proto::v1::{self, JobState, NackVerdict, OnConflict};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     blob::request_id,
+    random::Random,
     schedule::{Queue, ms, now_ms, retry},
 };
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn of<T: Clone>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.below(choices.len() as u64)).unwrap()].clone()
-    }
-}
 
 struct Run {
     random: Random,
@@ -224,12 +212,7 @@ async fn run(seed: u64, steps: u32) {
     eprintln!("seed {seed}");
     let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no").set("appendfsync", "no"));
     let first = Sidecar::start(Options::with(&valkey)).await;
-    let second = Sidecar::start(Options {
-        dir: Some(first.dir.clone()),
-        socket_name: Some("second.sock".into()),
-        ..Options::with(&valkey)
-    })
-    .await;
+    let second = first.beside("second.sock").await;
     let queues = [Queue::of(&first, "a queue"), Queue::of(&second, "a queue")];
     let model = Model { now: now_ms(), ..Model::default() };
     let mut run = Run { random: Random(seed), model, valkey, queues, leases: Vec::new() };

@@ -4,38 +4,12 @@
 
 mod support;
 
-use std::process::Output;
-
 use serde_json::Value;
 use support::{
     Options, Sidecar,
     attach::{Attach, open, put},
-    pannier,
+    cli::Cli,
 };
-
-fn run(sidecar: &Sidecar, arguments: &[&str]) -> Output {
-    let address = sidecar.address();
-    pannier(&[&["sessions"], arguments, &["--address", &address]].concat())
-}
-
-fn ok(sidecar: &Sidecar, arguments: &[&str]) -> String {
-    let output = run(sidecar, arguments);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {text}");
-    assert!(output.stdout.is_empty(), "stdout is data only");
-    text
-}
-
-fn json(sidecar: &Sidecar, arguments: &[&str]) -> Value {
-    let output = run(sidecar, &[arguments, &["--json"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn refused(sidecar: &Sidecar, arguments: &[&str]) -> (i32, String) {
-    let output = run(sidecar, arguments);
-    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
 
 async fn make_session(sidecar: &Sidecar, name: &str, records: u32) {
     let mut bot = Attach::open(sidecar.channel(), open(name, "setup")).await.unwrap();
@@ -48,51 +22,53 @@ async fn make_session(sidecar: &Sidecar, name: &str, records: u32) {
 #[tokio::test]
 async fn listing_and_showing_tell_the_same_as_json_and_as_text() {
     let sidecar = Sidecar::start(Options::default()).await;
-    assert_eq!(json(&sidecar, &["list"]), Value::Array(Vec::new()));
+    let cli = Cli::of(&sidecar, &["sessions"]);
+    assert_eq!(cli.json(&["list"]), Value::Array(Vec::new()));
     make_session(&sidecar, "bot-1", 3).await;
     make_session(&sidecar, "büro: {2} *", 1).await;
 
-    let list = json(&sidecar, &["list"]);
+    let list = cli.json(&["list"]);
     let names: Vec<_> =
         list.as_array().unwrap().iter().map(|session| session["session"].as_str().unwrap()).collect();
     assert_eq!(names, ["bot-1", "büro: {2} *"]);
-    let text = String::from_utf8(run(&sidecar, &["list"]).stdout).unwrap();
+    let text = String::from_utf8(cli.run(&["list"]).stdout).unwrap();
     assert!(text.contains("SESSION") && text.contains("bot-1") && !text.contains('\u{1b}'), "{text}");
 
-    let shown = json(&sidecar, &["show", "bot-1"]);
+    let shown = cli.json(&["show", "bot-1"]);
     assert_eq!(shown["session"]["records"], 3);
     assert_eq!(shown["session"]["types"][1]["type"], "session");
-    let text = String::from_utf8(run(&sidecar, &["show", "büro: {2} *"]).stdout).unwrap();
+    let text = String::from_utf8(cli.run(&["show", "büro: {2} *"]).stdout).unwrap();
     assert!(text.contains("büro: {2} *") && text.contains("creds"), "{text}");
-    let (code, why) = refused(&sidecar, &["show", "nobody"]);
+    let (code, why) = cli.refused(&["show", "nobody"]);
     assert!(code == 1 && why.contains("no session"), "{why}");
-    assert_eq!(json(&sidecar, &["list", "--namespace", "other"]), Value::Array(Vec::new()));
+    assert_eq!(cli.json(&["list", "--namespace", "other"]), Value::Array(Vec::new()));
 }
 
 #[tokio::test]
 async fn what_destroys_needs_a_yes_and_a_deleted_session_comes_back() {
     let sidecar = Sidecar::start(Options::default()).await;
+    let cli = Cli::of(&sidecar, &["sessions"]);
     make_session(&sidecar, "bot-1", 3).await;
     for command in [&["delete", "bot-1"][..], &["delete", "bot-1", "--shred"], &["break-lease", "bot-1"]] {
-        let (code, why) = refused(&sidecar, command);
+        let (code, why) = cli.refused(command);
         assert!(code == 64 && why.contains("--yes"), "{why}");
     }
-    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 1);
+    assert_eq!(cli.json(&["list"]).as_array().unwrap().len(), 1);
 
-    ok(&sidecar, &["delete", "bot-1", "--yes"]);
-    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 0);
-    let (code, _) = refused(&sidecar, &["delete", "bot-1", "--yes"]);
+    cli.note(&["delete", "bot-1", "--yes"]);
+    assert_eq!(cli.json(&["list"]).as_array().unwrap().len(), 0);
+    let (code, _) = cli.refused(&["delete", "bot-1", "--yes"]);
     assert_eq!(code, 1, "there was nothing to delete");
-    let deleted = json(&sidecar, &["deleted"]);
+    let deleted = cli.json(&["deleted"]);
     assert_eq!((&deleted[0]["session"], &deleted[0]["records"]), (&Value::from("bot-1"), &Value::from(3)));
 
-    ok(&sidecar, &["restore", "bot-1"]);
-    let (code, why) = refused(&sidecar, &["restore", "bot-1"]);
+    cli.note(&["restore", "bot-1"]);
+    let (code, why) = cli.refused(&["restore", "bot-1"]);
     assert_eq!(code, 1, "{why}");
-    assert_eq!(json(&sidecar, &["show", "bot-1"])["session"]["records"], 3);
+    assert_eq!(cli.json(&["show", "bot-1"])["session"]["records"], 3);
 
-    ok(&sidecar, &["delete", "bot-1", "--shred", "--yes"]);
-    assert_eq!(json(&sidecar, &["deleted"]).as_array().unwrap().len(), 0);
+    cli.note(&["delete", "bot-1", "--shred", "--yes"]);
+    assert_eq!(cli.json(&["deleted"]).as_array().unwrap().len(), 0);
 }
 
 /// On a terminal it asks for the name, and takes no other for it.
@@ -113,6 +89,7 @@ except OSError: pass
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 ";
     let sidecar = Sidecar::start(Options::default()).await;
+    let cli = Cli::of(&sidecar, &["sessions"]);
     make_session(&sidecar, "bot-1", 1).await;
     let address = sidecar.address();
     for (typed, code, left) in [("bot-2", 1, 1), ("", 1, 1), ("bot-1", 0, 0)] {
@@ -122,17 +99,18 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
             .status()
             .unwrap();
         assert_eq!(status.code(), Some(code), "{typed}");
-        assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), left);
+        assert_eq!(cli.json(&["list"]).as_array().unwrap().len(), left);
     }
 }
 
 #[tokio::test]
 async fn a_broken_lease_is_lost_by_its_holder() {
     let sidecar = Sidecar::start(Options::default()).await;
+    let cli = Cli::of(&sidecar, &["sessions"]);
     let mut bot = Attach::open(sidecar.channel(), open("bot-1", "me")).await.unwrap();
     bot.commit(1, vec![put("creds", "creds", "x")], vec![]).await.unwrap();
-    assert_eq!(json(&sidecar, &["show", "bot-1"])["session"]["lease"]["owner"], "me");
-    ok(&sidecar, &["break-lease", "bot-1", "--yes"]);
+    assert_eq!(cli.json(&["show", "bot-1"])["session"]["lease"]["owner"], "me");
+    cli.note(&["break-lease", "bot-1", "--yes"]);
     let refused = bot.commit(2, vec![put("creds", "creds", "y")], vec![]).await.unwrap_err();
     assert_eq!(refused.reason, "FENCED");
 }
@@ -140,6 +118,7 @@ async fn a_broken_lease_is_lost_by_its_holder() {
 #[tokio::test]
 async fn a_copy_holds_every_record_and_never_replaces() {
     let sidecar = Sidecar::start(Options::default()).await;
+    let cli = Cli::of(&sidecar, &["sessions"]);
     let mut bot = Attach::open(sidecar.channel(), open("bot-1", "setup")).await.unwrap();
     let puts = (0..1200).map(|n| put("pre-key", &n.to_string(), vec![9; 200])).collect();
     bot.commit(1, puts, vec![]).await.unwrap();
@@ -165,13 +144,13 @@ async fn a_copy_holds_every_record_and_never_replaces() {
         };
     }
     bot.committed(3).await.unwrap();
-    let (code, why) = refused(&sidecar, &["copy", "bot-1", "bot-2"]);
+    let (code, why) = cli.refused(&["copy", "bot-1", "bot-2"]);
     assert!(code == 1 && why.contains("SESSION_HELD"), "{why}");
     bot.close().await;
 
-    ok(&sidecar, &["copy", "bot-1", "bot-2"]);
-    assert_eq!(json(&sidecar, &["show", "bot-2"])["session"]["records"], 1201);
-    let shown = json(&sidecar, &["show", "bot-2"]);
+    cli.note(&["copy", "bot-1", "bot-2"]);
+    assert_eq!(cli.json(&["show", "bot-2"])["session"]["records"], 1201);
+    let shown = cli.json(&["show", "bot-2"]);
     assert!(
         !shown["session"]["lease"]["live"].as_bool().unwrap_or(false),
         "the copy is held by nobody: {shown}"
@@ -181,9 +160,9 @@ async fn a_copy_holds_every_record_and_never_replaces() {
     assert_eq!(copy.value("pre-key", "1199").await, Some(vec![9; 200]));
     copy.close().await;
 
-    let (code, why) = refused(&sidecar, &["copy", "bot-1", "bot-2"]);
+    let (code, why) = cli.refused(&["copy", "bot-1", "bot-2"]);
     assert!(code == 1 && why.contains("exists already"), "{why}");
-    let (code, _) = refused(&sidecar, &["copy", "nobody", "bot-3"]);
+    let (code, _) = cli.refused(&["copy", "nobody", "bot-3"]);
     assert_eq!(code, 1);
-    assert_eq!(json(&sidecar, &["list"]).as_array().unwrap().len(), 2, "a failed copy leaves nothing");
+    assert_eq!(cli.json(&["list"]).as_array().unwrap().len(), 2, "a failed copy leaves nothing");
 }

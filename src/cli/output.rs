@@ -43,6 +43,13 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
+/// Says that a deletion or a restoration has dropped an archive.
+pub fn note_of_oldest(dropped: bool) {
+    if dropped {
+        note("its oldest archive was dropped: three are kept");
+    }
+}
+
 /// What failed, to stderr.
 pub fn error(text: &str) {
     let colours =

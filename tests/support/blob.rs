@@ -10,7 +10,30 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-use super::attach::Refused;
+use super::{Options, Sidecar, Valkey, ValkeyOptions, attach::Refused};
+
+/// With a Valkey of the test's own, at any rate.
+pub async fn start() -> (Valkey, Sidecar, Blobs) {
+    start_with(Vec::new()).await
+}
+
+pub async fn start_with(args: Vec<String>) -> (Valkey, Sidecar, Blobs) {
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let args = [vec!["--bulk-rate".to_owned(), "0".to_owned()], args].concat();
+    let sidecar = Sidecar::start(Options { args, ..Options::with(&valkey) }).await;
+    let blobs = sidecar.blobs();
+    (valkey, sidecar, blobs)
+}
+
+/// The parts of all blobs in Valkey.
+pub fn parts(valkey: &Valkey) -> Vec<String> {
+    valkey.keys("*:b:*").into_iter().filter(|key| !key.ends_with(":b:m")).collect()
+}
+
+/// Refused with this code and for this reason.
+pub fn is(refused: &Refused, code: tonic::Code, reason: &str) {
+    assert_eq!((refused.code, refused.reason.as_str()), (code, reason), "{refused:?}");
+}
 
 /// Bytes of one chunk.
 pub const CHUNK: usize = 256 * 1024;

@@ -5,18 +5,14 @@ use pannier::proto::v1::{
 };
 
 use super::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    Sidecar,
     small::{ms, rid},
 };
 
+pub use super::start;
+
 /// ms
 pub const DAY: u64 = 24 * 3600 * 1000;
-
-pub async fn start() -> (Valkey, Sidecar) {
-    let valkey = Valkey::start(ValkeyOptions::default());
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    (valkey, sidecar)
-}
 
 pub fn fixed(limit: i32, window: u64) -> Algorithm {
     Algorithm::Fixed(v1::FixedWindow { limit, window: ms(window), time_zone: String::new() })

@@ -15,8 +15,11 @@
 pub mod attach;
 pub mod blob;
 pub mod caps;
+pub mod cli;
+pub mod conversations;
 pub mod leak;
 pub mod link;
+pub mod random;
 pub mod schedule;
 pub mod small;
 pub mod unary;
@@ -105,6 +108,12 @@ impl Sidecar {
             sidecar.wait_serving(Duration::from_secs(30)).await;
         }
         sidecar
+    }
+
+    /// Another one beside it: with its directory and its Valkey, and a socket of this name.
+    pub async fn beside(&self, socket_name: &str) -> Self {
+        let (dir, socket_name) = (Some(self.dir.clone()), Some(socket_name.into()));
+        Self::start(Options { dir, socket_name, ..self.options.clone() }).await
     }
 
     pub fn keyring(&self) -> PathBuf {
@@ -304,6 +313,13 @@ impl Drop for Sidecar {
             }
         }
     }
+}
+
+/// A sidecar with a Valkey of the test's own.
+pub async fn start() -> (Valkey, Sidecar) {
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    (valkey, sidecar)
 }
 
 /// Whether a process lives. One that ended but that nobody waits for (a container without an init) does not.

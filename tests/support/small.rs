@@ -121,6 +121,17 @@ pub fn assert_names<T>(result: Result<tonic::Response<T>, tonic::Status>, field:
     assert_eq!(refused.fields, [field], "{refused:?}");
 }
 
+/// Refused because Valkey is away, by the sidecar or by the call's deadline.
+pub fn assert_unavailable(refused: &Refused) {
+    assert!(
+        matches!(
+            refused.code,
+            tonic::Code::Unavailable | tonic::Code::DeadlineExceeded | tonic::Code::Cancelled
+        ),
+        "{refused:?}"
+    );
+}
+
 /// One pipe.
 pub struct Pipe {
     requests: mpsc::Sender<v1::PipeRequest>,

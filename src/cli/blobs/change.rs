@@ -101,7 +101,7 @@ impl Delete {
             )),
             None => output::note(&format!("{} is gone for good", shown(&self.blob))),
         }
-        said_of_the_oldest(answer.oldest_archive_dropped);
+        output::note_of_oldest(answer.oldest_archive_dropped);
         Ok(())
     }
 }
@@ -124,13 +124,7 @@ impl Restore {
                 output::bytes(blob.size)
             ));
         }
-        said_of_the_oldest(answer.oldest_archive_dropped);
+        output::note_of_oldest(answer.oldest_archive_dropped);
         Ok(())
-    }
-}
-
-fn said_of_the_oldest(dropped: bool) {
-    if dropped {
-        output::note("its oldest archive was dropped: three are kept");
     }
 }

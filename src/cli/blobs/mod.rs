@@ -13,16 +13,17 @@ use tonic::transport::Channel;
 
 use super::{
     Format,
-    connect::Target,
+    context::Place,
+    listing::{self, Page, warn_of},
     outcome::{Failed, Outcome, UNAVAILABLE},
     output::{self, json, table},
 };
 use crate::proto::v1::{self, blob_service_client::BlobServiceClient};
 
 type Client = BlobServiceClient<Channel>;
+/// What every subcommand works with.
+type Context = super::context::Context<Client>;
 
-/// Replies are at most 4 MiB and what wraps them.
-const MAX_REPLY: usize = 5 << 20;
 /// A transfer that does not move for this long is given up: longer than what the sidecar waits.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -39,10 +40,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    target: Target,
-    /// The namespace.
-    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
-    namespace: String,
+    place: Place,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,18 +66,10 @@ enum Command {
     Restore(change::Restore),
 }
 
-/// What every subcommand works with.
-struct Context {
-    client: Client,
-    target: Target,
-    namespace: String,
-}
-
 pub async fn run(arguments: Arguments) -> Outcome {
-    let client = BlobServiceClient::new(arguments.target.channel()?)
-        .max_decoding_message_size(MAX_REPLY)
-        .max_encoding_message_size(MAX_REPLY);
-    let context = Context { client, target: arguments.target, namespace: arguments.namespace };
+    let context = arguments.place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })?;
     match arguments.command {
         Command::List { deleted: false, format } => context.list(format).await,
         Command::List { deleted: true, format } => context.deleted(format).await,
@@ -93,26 +83,18 @@ pub async fn run(arguments: Arguments) -> Outcome {
 }
 
 impl Context {
-    /// All pages of a listing.
-    async fn pages(&mut self, deleted: bool) -> Outcome<(Vec<v1::BlobInfo>, Vec<v1::BlobArchive>)> {
-        let (mut blobs, mut archives, mut corrupt, mut cursor) = (Vec::new(), Vec::new(), 0, String::new());
-        loop {
-            let namespace = self.namespace.clone();
-            let request = v1::ListBlobsRequest { namespace, cursor, limit: 500, deleted };
-            let page = self.client.list_blobs(self.target.request(request)).await?.into_inner();
-            blobs.extend(page.blobs);
-            archives.extend(page.archives);
-            corrupt += page.corrupt;
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                warn_of(corrupt);
-                return Ok((blobs, archives));
-            }
-        }
+    /// A page of a listing.
+    async fn page(&mut self, cursor: String, deleted: bool) -> Outcome<v1::ListBlobsResponse> {
+        let request = v1::ListBlobsRequest { namespace: self.namespace.clone(), cursor, limit: 500, deleted };
+        Ok(self.client.list_blobs(self.target.request(request)).await?.into_inner())
     }
 
     async fn list(mut self, format: Format) -> Outcome {
-        let mut blobs: Vec<_> = self.pages(false).await?.0.into_iter().map(view::Blob::from).collect();
+        let blobs = listing::all(async |cursor| {
+            let page = self.page(cursor, false).await?;
+            Ok(Page { items: page.blobs, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        let mut blobs: Vec<_> = blobs.await?.into_iter().map(view::Blob::from).collect();
         blobs.sort_by(|a, b| a.blob.cmp(&b.blob));
         if format.json {
             return json(&blobs);
@@ -122,7 +104,11 @@ impl Context {
     }
 
     async fn deleted(mut self, format: Format) -> Outcome {
-        let mut archives: Vec<_> = self.pages(true).await?.1.into_iter().map(view::Archive::from).collect();
+        let archives = listing::all(async |cursor| {
+            let page = self.page(cursor, true).await?;
+            Ok(Page { items: page.archives, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        let mut archives: Vec<_> = archives.await?.into_iter().map(view::Archive::from).collect();
         archives.sort_by(|a, b| (&a.blob, a.incarnation).cmp(&(&b.blob, b.incarnation)));
         if format.json {
             return json(&archives);
@@ -148,12 +134,6 @@ impl Context {
             output::note(&error.text());
         }
         Ok(())
-    }
-}
-
-fn warn_of(corrupt: u32) {
-    if corrupt > 0 {
-        output::note(&format!("{corrupt} more could not be opened: sealed with another key, or damaged"));
     }
 }
 

@@ -13,6 +13,7 @@ use super::{Context, progress, unless_stalled, view};
 use crate::{
     cli::{
         Format,
+        context::request_id,
         outcome::{Failed, NO, Outcome, PROTOCOL, SOFTWARE},
         output::{self, json, shown},
     },
@@ -43,11 +44,13 @@ impl Save {
         if !metadata.is_file() {
             return Err(Failed::new(NO, format!("{} is no file", shown(&self.file.to_string_lossy()))));
         }
+        let request_id = request_id()
+            .map_err(|error| Failed::new(SOFTWARE, format!("the system gives no randomness: {error}")))?;
         let bar = progress(Some(metadata.len()));
         let header = v1::SaveBlobHeader {
             namespace: context.namespace.clone(),
             blob: self.blob.clone(),
-            request_id: request_id()?,
+            request_id,
             fence: self.fence,
             ..v1::SaveBlobHeader::default()
         };
@@ -108,12 +111,4 @@ fn send(
         }
         Ok(())
     })
-}
-
-/// 32 hex digits.
-fn request_id() -> Outcome<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failed::new(SOFTWARE, format!("the system gives no randomness: {error}")))?;
-    Ok(output::hex(&bytes))
 }

@@ -8,14 +8,15 @@ use tonic::transport::Channel;
 
 use super::{
     Format,
-    connect::Target,
+    context::Place,
     outcome::{Failed, NO, Outcome},
     output::{self, json, shown, table},
 };
 use crate::proto::v1::{self, cap_service_client::CapServiceClient};
 
-/// Replies are at most 4 MiB and what wraps them.
-const MAX_REPLY: usize = 5 << 20;
+type Client = CapServiceClient<Channel>;
+/// What every subcommand works with.
+type Context = super::context::Context<Client>;
 
 /// Looks at the policies of send limits, changes them, and shows how they stand.
 #[derive(Args, Debug)]
@@ -30,10 +31,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    target: Target,
-    /// The namespace.
-    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
-    namespace: String,
+    place: Place,
 }
 
 #[derive(Debug, Subcommand)]
@@ -79,18 +77,10 @@ struct Peek {
     format: Format,
 }
 
-/// What every subcommand works with.
-struct Context {
-    client: CapServiceClient<Channel>,
-    target: Target,
-    namespace: String,
-}
-
 pub async fn run(arguments: Arguments) -> Outcome {
-    let client = CapServiceClient::new(arguments.target.channel()?)
-        .max_decoding_message_size(MAX_REPLY)
-        .max_encoding_message_size(MAX_REPLY);
-    let context = Context { client, target: arguments.target, namespace: arguments.namespace };
+    let context = arguments.place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })?;
     match arguments.command {
         Command::List { format } => context.list(format).await,
         Command::Get { policy, format } => context.get(policy, format).await,

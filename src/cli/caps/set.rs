@@ -7,6 +7,7 @@ use crate::{
     cap::{parse_preset, parse_scope, parse_span},
     cli::{
         Format,
+        context::request_id,
         outcome::{Failed, Outcome, USAGE},
         output::{self, json, shown},
     },
@@ -64,11 +65,9 @@ impl Set {
             fail_open: self.fail_open,
             ..Default::default()
         };
-        let mut random = [0_u8; 16];
-        getrandom::fill(&mut random).map_err(std::io::Error::other)?;
         let request = v1::SetPolicyRequest {
             namespace: context.namespace.clone(),
-            request_id: output::hex(&random),
+            request_id: request_id()?,
             policy: Some(policy),
         };
         let answer = context.client.set_policy(context.target.request(request)).await?.into_inner();

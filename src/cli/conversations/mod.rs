@@ -7,14 +7,16 @@ use tonic::transport::Channel;
 
 use super::{
     Format,
-    connect::Target,
+    context::{Place, request_id},
+    listing::{self, Page},
     outcome::{Failed, NO, Outcome},
     output::{self, json, shown, table},
 };
 use crate::proto::v1::{self, conversation_service_client::ConversationServiceClient};
 
-/// Replies are at most 4 MiB and what wraps them.
-const MAX_REPLY: usize = 5 << 20;
+type Client = ConversationServiceClient<Channel>;
+/// What every subcommand works with.
+type Context = super::context::Context<Client>;
 
 /// Looks at conversations and ends them.
 #[derive(Args, Debug)]
@@ -26,10 +28,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    target: Target,
-    /// The namespace.
-    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
-    namespace: String,
+    place: Place,
 }
 
 #[derive(Debug, Subcommand)]
@@ -55,18 +54,10 @@ enum Command {
     },
 }
 
-/// What every subcommand works with.
-struct Context {
-    client: ConversationServiceClient<Channel>,
-    target: Target,
-    namespace: String,
-}
-
 pub async fn run(arguments: Arguments) -> Outcome {
-    let client = ConversationServiceClient::new(arguments.target.channel()?)
-        .max_decoding_message_size(MAX_REPLY)
-        .max_encoding_message_size(MAX_REPLY);
-    let context = Context { client, target: arguments.target, namespace: arguments.namespace };
+    let context = arguments.place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })?;
     match arguments.command {
         Command::List { format } => context.list(format).await,
         Command::Get { id, format } => context.get(id, format).await,
@@ -76,17 +67,13 @@ pub async fn run(arguments: Arguments) -> Outcome {
 
 impl Context {
     async fn list(mut self, format: Format) -> Outcome {
-        let (mut found, mut cursor) = (Vec::new(), String::new());
-        loop {
+        let found = listing::all(async |cursor| {
             let request =
                 v1::ListConversationsRequest { namespace: self.namespace.clone(), cursor, limit: 500 };
             let page = self.client.list_conversations(self.target.request(request)).await?.into_inner();
-            found.extend(page.conversations.into_iter().map(view::Summary::from));
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
+            Ok(Page { items: page.conversations, corrupt: 0, cursor: page.cursor })
+        });
+        let mut found: Vec<_> = found.await?.into_iter().map(view::Summary::from).collect();
         // A walk may come by twice.
         found.sort_by(|a, b| a.id.cmp(&b.id).then(b.version.cmp(&a.version)));
         found.dedup_by(|a, b| a.id == b.id);
@@ -105,11 +92,9 @@ impl Context {
 
     async fn reset(mut self, id: String, yes: bool) -> Outcome {
         output::confirm(yes, "This ends the conversation: its step and fields are lost", &id)?;
-        let mut random = [0_u8; 16];
-        getrandom::fill(&mut random).map_err(std::io::Error::other)?;
         let request = v1::ResetConversationRequest {
             namespace: self.namespace.clone(),
-            request_id: output::hex(&random),
+            request_id: request_id()?,
             id: id.clone(),
         };
         let answer = self.client.reset_conversation(self.target.request(request)).await?.into_inner();

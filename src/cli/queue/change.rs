@@ -5,9 +5,10 @@ use std::io::Read as _;
 use clap::Args;
 use prost_types::Duration;
 
-use super::{Context, request_id, span};
+use super::{Context, span};
 use crate::{
     cli::{
+        context::request_id,
         outcome::{Failed, NO, Outcome, USAGE},
         output::{confirm, data, instant},
     },

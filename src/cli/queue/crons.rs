@@ -4,10 +4,12 @@ use clap::{Args, Subcommand};
 use prost_types::Duration;
 use serde::Serialize;
 
-use super::{Context, Place, span, warn_of};
+use super::{Context, context, span, view::ms};
 use crate::{
     cli::{
         Format,
+        context::Place,
+        listing::{self, Page},
         outcome::{Failed, NO, Outcome},
         output::{data, instant, json, or_dash, shown, table},
     },
@@ -78,9 +80,7 @@ impl From<v1::CronInfo> for Shown {
         let cron = info.cron.unwrap_or_default();
         let (pattern, every_ms) = match cron.rule {
             Some(v1::cron::Rule::Pattern(pattern)) => (Some(pattern), None),
-            Some(v1::cron::Rule::Every(every)) => {
-                (None, Some(every.seconds * 1000 + i64::from(every.nanos) / 1_000_000))
-            }
+            Some(v1::cron::Rule::Every(every)) => (None, Some(ms(Some(&every)))),
             None => (None, None),
         };
         let (next_at, last_at) = (instant(info.next_at), instant(info.last_at));
@@ -100,7 +100,7 @@ impl Shown {
 }
 
 pub async fn run(arguments: Arguments) -> Outcome {
-    let context = arguments.place.context()?;
+    let context = context(arguments.place)?;
     match arguments.command {
         Command::List { queue, format } => list(context, queue, format).await,
         Command::Set(set) => set.run(context).await,
@@ -109,8 +109,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
 }
 
 async fn list(mut context: Context, queue: String, format: Format) -> Outcome {
-    let (mut crons, mut corrupt, mut cursor) = (Vec::new(), 0, String::new());
-    loop {
+    let crons = listing::all(async |cursor| {
         let request = v1::ListCronsRequest {
             namespace: context.namespace.clone(),
             queue: queue.clone(),
@@ -119,14 +118,9 @@ async fn list(mut context: Context, queue: String, format: Format) -> Outcome {
             occurrences: 1,
         };
         let page = context.client.list_crons(context.target.request(request)).await?.into_inner();
-        crons.extend(page.crons.into_iter().map(Shown::from));
-        corrupt += page.corrupt;
-        cursor = page.cursor;
-        if cursor.is_empty() {
-            break;
-        }
-    }
-    warn_of(corrupt);
+        Ok(Page { items: page.crons, corrupt: page.corrupt, cursor: page.cursor })
+    });
+    let mut crons: Vec<_> = crons.await?.into_iter().map(Shown::from).collect();
     crons.sort_by(|a, b| a.id.cmp(&b.id));
     if format.json {
         return json(&crons);

@@ -10,16 +10,16 @@ use tonic::transport::Channel;
 
 use super::{
     Format,
-    connect::Target,
+    context::Place,
+    listing::{self, Page},
     outcome::Outcome,
-    output::{self, json, table},
+    output::{json, table},
 };
 use crate::proto::v1::{self, schedule_service_client::ScheduleServiceClient};
 
 type Client = ScheduleServiceClient<Channel>;
-
-/// Replies are at most 4 MiB and what wraps them.
-const MAX_REPLY: usize = 5 << 20;
+/// What every subcommand works with.
+type Context = super::context::Context<Client>;
 
 /// Looks at queues and their jobs, and changes them.
 #[derive(Args, Debug)]
@@ -36,16 +36,6 @@ pub struct Arguments {
     command: Command,
     #[command(flatten)]
     place: Place,
-}
-
-/// Which sidecar and namespace.
-#[derive(Args, Debug)]
-pub struct Place {
-    #[command(flatten)]
-    target: Target,
-    /// The namespace.
-    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
-    namespace: String,
 }
 
 /// A list to look at.
@@ -122,24 +112,14 @@ enum Command {
     Purge(change::Purge),
 }
 
-/// What every subcommand works with.
-pub struct Context {
-    client: Client,
-    target: Target,
-    namespace: String,
-}
-
-impl Place {
-    fn context(self) -> Outcome<Context> {
-        let client = ScheduleServiceClient::new(self.target.channel()?)
-            .max_decoding_message_size(MAX_REPLY)
-            .max_encoding_message_size(MAX_REPLY);
-        Ok(Context { client, target: self.target, namespace: self.namespace })
-    }
+fn context(place: Place) -> Outcome<Context> {
+    place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })
 }
 
 pub async fn run(arguments: Arguments) -> Outcome {
-    let context = arguments.place.context()?;
+    let context = context(arguments.place)?;
     match arguments.command {
         Command::Stats { queue, format } => context.stats(queue, format).await,
         Command::List { queue, state, limit, format } => context.list(queue, state, limit, format).await,
@@ -158,18 +138,12 @@ pub async fn run(arguments: Arguments) -> Outcome {
 
 impl Context {
     async fn queues(&mut self) -> Outcome<Vec<v1::Queue>> {
-        let (mut queues, mut corrupt, mut cursor) = (Vec::new(), 0, String::new());
-        loop {
+        let queues = listing::all(async |cursor| {
             let request = v1::ListQueuesRequest { namespace: self.namespace.clone(), cursor, limit: 100 };
             let page = self.client.list_queues(self.target.request(request)).await?.into_inner();
-            queues.extend(page.queues);
-            corrupt += page.corrupt;
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                warn_of(corrupt);
-                return Ok(queues);
-            }
-        }
+            Ok(Page { items: page.queues, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        queues.await
     }
 
     async fn stats(mut self, queue: Option<String>, format: Format) -> Outcome {
@@ -190,9 +164,8 @@ impl Context {
     }
 
     async fn list(mut self, queue: String, state: State, limit: u32, format: Format) -> Outcome {
-        let (mut jobs, mut corrupt, mut cursor) = (Vec::new(), 0, String::new());
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        while jobs.len() < wanted {
+        let jobs = listing::at_most(wanted, async |cursor| {
             let request = v1::ListJobsRequest {
                 namespace: self.namespace.clone(),
                 queue: queue.clone(),
@@ -202,15 +175,9 @@ impl Context {
                 with_payload: false,
             };
             let page = self.client.list_jobs(self.target.request(request)).await?.into_inner();
-            jobs.extend(page.jobs.into_iter().map(view::Job::from));
-            corrupt += page.corrupt;
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
-        jobs.truncate(wanted);
-        warn_of(corrupt);
+            Ok(Page { items: page.jobs, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        let jobs: Vec<_> = jobs.await?.into_iter().map(view::Job::from).collect();
         if format.json {
             return json(&jobs);
         }
@@ -226,17 +193,4 @@ impl Context {
         }
         table(&["field", "value"], job.fields())
     }
-}
-
-fn warn_of(corrupt: u32) {
-    if corrupt > 0 {
-        output::note(&format!("{corrupt} more could not be opened: sealed with another key, or damaged"));
-    }
-}
-
-/// An id for one call and its retries.
-fn request_id() -> Outcome<String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| super::outcome::Failed::new(70, error.to_string()))?;
-    Ok(output::hex(&bytes))
 }

@@ -38,7 +38,8 @@ pub struct Queue {
     concurrency: u32,
 }
 
-fn ms(span: Option<&prost_types::Duration>) -> i64 {
+/// Whole milliseconds; none is 0.
+pub fn ms(span: Option<&prost_types::Duration>) -> i64 {
     span.map_or(0, |span| span.seconds * 1000 + i64::from(span.nanos) / 1_000_000)
 }
 

@@ -10,16 +10,16 @@ use tonic::transport::Channel;
 
 use super::{
     Format,
-    connect::Target,
+    context::Place,
+    listing::{self, Page},
     outcome::{Failed, NO, Outcome},
     output::{self, json, table},
 };
 use crate::proto::v1::{self, session_service_client::SessionServiceClient};
 
 type Client = SessionServiceClient<Channel>;
-
-/// Replies are at most 4 MiB and what wraps them.
-const MAX_REPLY: usize = 5 << 20;
+/// What every subcommand works with.
+type Context = super::context::Context<Client>;
 
 /// Looks at sessions, deletes them, brings them back.
 #[derive(Args, Debug)]
@@ -33,10 +33,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    target: Target,
-    /// The namespace.
-    #[arg(long, short, global = true, default_value = "default", value_name = "NAMESPACE")]
-    namespace: String,
+    place: Place,
 }
 
 #[derive(Debug, Subcommand)]
@@ -65,18 +62,10 @@ enum Command {
     Copy(copy::Arguments),
 }
 
-/// What every subcommand works with.
-struct Context {
-    client: Client,
-    target: Target,
-    namespace: String,
-}
-
 pub async fn run(arguments: Arguments) -> Outcome {
-    let client = SessionServiceClient::new(arguments.target.channel()?)
-        .max_decoding_message_size(MAX_REPLY)
-        .max_encoding_message_size(MAX_REPLY);
-    let context = Context { client, target: arguments.target, namespace: arguments.namespace };
+    let context = arguments.place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })?;
     match arguments.command {
         Command::List { format } => context.list(format).await,
         Command::Show { session, format } => context.show(session, format).await,
@@ -90,19 +79,13 @@ pub async fn run(arguments: Arguments) -> Outcome {
 
 impl Context {
     async fn list(mut self, format: Format) -> Outcome {
-        let (mut sessions, mut corrupt, mut cursor) = (Vec::new(), 0, String::new());
-        loop {
+        let sessions = listing::all(async |cursor| {
             let request = v1::ListSessionsRequest { namespace: self.namespace.clone(), cursor, limit: 1000 };
             let page = self.client.list_sessions(self.target.request(request)).await?.into_inner();
-            sessions.extend(page.sessions.into_iter().map(view::Session::from));
-            corrupt += page.corrupt;
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
+            Ok(Page { items: page.sessions, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        let mut sessions: Vec<_> = sessions.await?.into_iter().map(view::Session::from).collect();
         sessions.sort_by(|a, b| a.session.cmp(&b.session));
-        warn_of(corrupt);
         if format.json {
             return json(&sessions);
         }
@@ -126,8 +109,7 @@ impl Context {
     }
 
     async fn deleted(mut self, session: String, format: Format) -> Outcome {
-        let (mut archives, mut corrupt, mut cursor) = (Vec::new(), 0, String::new());
-        loop {
+        let archives = listing::all(async |cursor| {
             let request = v1::ListDeletedRequest {
                 namespace: self.namespace.clone(),
                 session: session.clone(),
@@ -135,24 +117,13 @@ impl Context {
                 limit: 1000,
             };
             let page = self.client.list_deleted(self.target.request(request)).await?.into_inner();
-            archives.extend(page.archives.into_iter().map(view::Archive::from));
-            corrupt += page.corrupt;
-            cursor = page.cursor;
-            if cursor.is_empty() {
-                break;
-            }
-        }
-        warn_of(corrupt);
+            Ok(Page { items: page.archives, corrupt: page.corrupt, cursor: page.cursor })
+        });
+        let archives: Vec<_> = archives.await?.into_iter().map(view::Archive::from).collect();
         if format.json {
             return json(&archives);
         }
         let header = ["session", "incarnation", "revision", "records", "size", "deleted", "gone for good"];
         table(&header, archives.iter().map(view::Archive::row).collect())
-    }
-}
-
-fn warn_of(corrupt: u32) {
-    if corrupt > 0 {
-        output::note(&format!("{corrupt} more could not be opened: sealed with another key, or damaged"));
     }
 }

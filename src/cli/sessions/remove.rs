@@ -79,9 +79,7 @@ impl Delete {
             )),
             None => output::note(&format!("{} is gone for good", shown(&self.session))),
         }
-        if answer.oldest_archive_dropped {
-            output::note("its oldest archive was dropped: three are kept");
-        }
+        output::note_of_oldest(answer.oldest_archive_dropped);
         Ok(())
     }
 }
@@ -103,9 +101,7 @@ impl Restore {
                 session.revision
             ));
         }
-        if answer.oldest_archive_dropped {
-            output::note("its oldest archive was dropped: three are kept");
-        }
+        output::note_of_oldest(answer.oldest_archive_dropped);
         Ok(())
     }
 }
