@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use pannier::proto::v1;
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
-    attach::{Attach, Refused, open},
-    blob::{Blobs, CHUNK, chunk, content, finish, header, is, parts, start},
+    attach::{Attach, open},
+    blob::{CHUNK, chunk, content, finish, header, is, parts, start},
 };
 use tonic::Code;
 

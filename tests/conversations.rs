@@ -4,12 +4,11 @@
 
 mod support;
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
 use futures_util::future::join_all;
 use pannier::proto::v1::{
-    self, AdvanceRequest, ConversationState, ListConversationsRequest, advance_request::Expected,
-    advance_response::Outcome,
+    self, AdvanceRequest, ListConversationsRequest, advance_request::Expected, advance_response::Outcome,
 };
 use support::{
     conversations::{go, idle, read, sleep},

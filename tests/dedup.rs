@@ -15,7 +15,7 @@ use pannier::proto::v1::{
     extend_claim_response::Outcome as Extended, release_claim_response::Outcome as Released,
 };
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    Sidecar, Valkey,
     leak::Watch,
     small::{
         answered, assert_names, assert_unavailable, at_ms, claim, complete, extend, memory, ms, release, rid,
