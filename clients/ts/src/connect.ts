@@ -4,8 +4,9 @@ import { readFileSync } from 'node:fs'
 import { candidates, refusal, type Candidate } from './address.js'
 import { Connection, type TlsOptions } from './connection.js'
 import { makeError, type PannierError } from './errors.js'
-import { checkKnown, milliseconds, sleep, type Duration } from './options.js'
+import { checkKnown, milliseconds, type Duration } from './options.js'
 import { Pannier } from './pannier.js'
+import { sleep } from './waiting.js'
 
 /** How to connect. Everything is optional. */
 export interface ConnectOptions {

@@ -12,9 +12,9 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { closed, deadlineExceeded, fromService, makeError, type PannierError } from './errors.js'
-import { backoff, sleep } from './options.js'
 import { Channel, type RawListener, type RawStream } from './transport/channel.js'
 import type { TlsOptions } from './transport/dial.js'
+import { retried } from './waiting.js'
 
 export type { TlsOptions } from './transport/dial.js'
 
@@ -123,20 +123,13 @@ export class Connection {
   ): Promise<Response> {
     const deadline = Date.now() + timeoutMs
     let last: PannierError | undefined
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await this.once(method, request, deadline - Date.now())
-      } catch (error) {
-        const failure = error as PannierError
-        // The second time the deadline itself says little: the reason of the try before it says more.
-        if (failure.reason === 'DEADLINE_EXCEEDED') throw last ? deadlineExceeded('the call', timeoutMs, failure.outcomeUnknown, last) : failure
-        if (!worthAnotherTry(failure)) throw failure
-        const wait = failure.retryAfterMs ?? backoff(attempt)
-        if (Date.now() + wait >= deadline) throw failure
-        last = failure
-        await sleep(wait)
-      }
-    }
+    return retried(() => this.once(method, request, deadline - Date.now()), (failure, waitMs) => {
+      // The second time the deadline itself says little: the reason of the try before it says more.
+      if (failure.reason === 'DEADLINE_EXCEEDED' && last) throw deadlineExceeded('the call', timeoutMs, failure.outcomeUnknown, last)
+      if (!WORTH_ANOTHER_TRY.has(failure.reason) || Date.now() + waitMs >= deadline) return false
+      last = failure
+      return true
+    })
   }
 
   /** One try of it. */
@@ -188,11 +181,7 @@ export class Connection {
   }
 }
 
-/** Whether the same unary call may succeed if it is made again. */
-export function worthAnotherTry(error: PannierError): boolean {
-  return WORTH_ANOTHER_TRY.has(error.reason)
-}
-
+/** After these the same unary call may succeed if it is made again. */
 const WORTH_ANOTHER_TRY = new Set(['SIDECAR_UNREACHABLE', 'VALKEY_UNREACHABLE', 'STARTING', 'DRAINING', 'BUSY', 'STORE_CHANGED', 'VALKEY_REFUSES_WRITES'])
 
 function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {

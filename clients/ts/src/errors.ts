@@ -2,6 +2,7 @@
 // (`retryable`), whether a write may have happened all the same (`outcomeUnknown`), and what to do next (`hint`).
 
 import { status as GrpcCode, type ServiceError } from '@grpc/grpc-js'
+import { fromDuration } from './duration.js'
 import { BadRequest, ErrorInfo, RetryInfo, Status } from './gen/pannier/v1/status.js'
 
 /** What an error is made of. */
@@ -201,8 +202,7 @@ export function fromStatus(value: Status, cause?: unknown): PannierError {
     } else if (detail.typeUrl.endsWith('/google.rpc.BadRequest')) {
       fields.field = BadRequest.decode(detail.value).fieldViolations[0]?.field
     } else if (detail.typeUrl.endsWith('/google.rpc.RetryInfo')) {
-      const delay = RetryInfo.decode(detail.value).retryDelay
-      if (delay) fields.retryAfterMs = Number(delay.seconds) * 1000 + delay.nanos / 1e6
+      fields.retryAfterMs = fromDuration(RetryInfo.decode(detail.value).retryDelay)
     }
   }
   return makeError(fields)

@@ -9,16 +9,15 @@ import { basename, dirname, join } from 'node:path'
 const OLD_MS = 24 * 60 * 60 * 1000
 const mine = new Set<string>()
 
-/** A name beside `path` that nobody else has. Give it back with `released` when it is gone. */
-export function partOf(path: string): string {
+/** Gives `work` a name beside `path` that nobody else has. Whatever has that name when it ends is removed. */
+export async function withPart<T>(path: string, work: (part: string) => Promise<T>): Promise<T> {
   const part = `${path}.part-${process.pid}-${randomBytes(6).toString('hex')}`
   mine.add(part)
-  return part
-}
-
-/** It is gone. */
-export function released(part: string): void {
-  mine.delete(part)
+  try {
+    return await work(part)
+  } finally {
+    await rm(part, { recursive: true, force: true, maxRetries: 5 }).finally(() => mine.delete(part))
+  }
 }
 
 /** Removes what killed processes left beside `path`. Best effort. */

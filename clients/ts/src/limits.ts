@@ -1,13 +1,16 @@
 // What a request may hold, judged here as the sidecar judges it: the same error, without the way there.
 
-import { badField } from './errors.js'
+import { badField, tooLarge } from './errors.js'
 import { inMilliseconds, type Duration } from './options.js'
 
-const DAY_MS = 86_400_000
+/** 24 hours. */
+export const DAY_MS = 86_400_000
 /** The longest of most durations: 400 days. */
 export const LONGEST_MS = 400 * DAY_MS
 /** The longest time for work on a claim, or of a reservation. */
 export const WORK_MS = DAY_MS
+/** The last millisecond of the year 9999, from 1970. */
+export const LATEST_MS = 253_402_300_799_999
 
 /** A text of 1..`most` bytes of UTF-8: how many it has. @throws BadRequestError */
 export function textBytes(field: string, value: string, most = 512): number {
@@ -18,11 +21,6 @@ export function textBytes(field: string, value: string, most = 512): number {
   // Half a surrogate pair has no UTF-8: two different texts would come out as the same.
   if (bytes !== value.length && !isWellFormed(value)) throw badField(field, 'must be well-formed Unicode')
   return bytes
-}
-
-/** The same, or nothing. */
-export function optionalText(field: string, value: string | undefined, most = 512): number {
-  return value === undefined ? 0 : textBytes(field, value, most)
 }
 
 /** Whole milliseconds of a duration; undefined stays so. @throws BadRequestError */
@@ -37,6 +35,19 @@ export function span(field: string, value: Duration | undefined, most = LONGEST_
 export function count(field: string, value: number, least: number, most: number): number {
   if (Number.isInteger(value) && value >= least && value <= most) return value
   throw badField(field, `must be a whole number of ${least}..${most}`)
+}
+
+/** How many there are in a batch: 1..`most`. @throws BadRequestError, TooLargeError */
+export function batchSize(field: string, length: number, most: number): void {
+  if (length === 0) throw badField(field, `must not be empty (1..${most})`)
+  if (length > most) throw tooLarge(field, `must be at most ${most}`)
+}
+
+/** A word's number on the wire: `words` begins with number 1. @throws BadRequestError */
+export function numberOf<Word extends string>(field: string, words: readonly Word[], word: Word): number {
+  const number = words.indexOf(word) + 1
+  if (number === 0) throw badField(field, `must be one of ${words.join(', ')}`)
+  return number
 }
 
 /** It has a UTF-8. (String.isWellFormed, which this TypeScript does not know yet.) */

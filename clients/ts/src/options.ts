@@ -59,14 +59,3 @@ function editDistance(a: string, b: string): number {
   }
   return row[b.length] ?? 0
 }
-
-/** Exponential, with full jitter on its upper half: `base · 2^attempt` up to `max`. */
-export function backoff(attempt: number, base = 50, max = 2000): number {
-  const top = Math.min(max, base * 2 ** Math.min(attempt, 16))
-  return top / 2 + (Math.random() * top) / 2
-}
-
-/** Waits. */
-export function sleep(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms))
-}

@@ -19,6 +19,7 @@ import { Pipe } from './pipe/pipe.js'
 import { Schedule } from './schedule/schedule.js'
 import { Sessions } from './sessions.js'
 import type { Value } from './value.js'
+import { atMost } from './waiting.js'
 import type { Handler } from './worker/job.js'
 import { Worker, type WorkerOptions } from './worker/worker.js'
 
@@ -140,10 +141,7 @@ export class Pannier implements AsyncDisposable {
 
   async #close(timeoutMs: number): Promise<void> {
     const deadline = performance.now() + timeoutMs
-    const all = Promise.allSettled([this.dedup.close(), ...[...this.#dependents].map(dependent => dependent.close(timeoutMs))])
-    let timer: NodeJS.Timeout | undefined
-    await Promise.race([all, new Promise<void>(resolve => (timer = setTimeout(resolve, timeoutMs)))])
-    clearTimeout(timer)
+    await atMost(timeoutMs, Promise.allSettled([this.dedup.close(), ...[...this.#dependents].map(dependent => dependent.close(timeoutMs))]))
     await this.#pipe.close(deadline - performance.now())
     this.#connection.close()
   }

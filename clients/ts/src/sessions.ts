@@ -17,6 +17,7 @@ import {
   type GetSessionResponse,
 } from './gen/pannier/v1/session.js'
 import { checkKnown } from './options.js'
+import { pages } from './pages.js'
 
 /** A record. */
 export interface SessionRecord {
@@ -132,19 +133,15 @@ export class Sessions {
 
   /** The live sessions of the namespace, in no order. */
   async *list(): AsyncGenerator<SessionInfo, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const page = await this.connection.unary(Service.listSessions, { namespace: this.namespace, cursor, limit: 100 }, this.timeoutMs)
-      for (const session of page.sessions) yield toSession(session)
-      if (page.cursor === '') return
-      cursor = page.cursor
-    }
+    const read = (cursor: string) => this.connection.unary(Service.listSessions, { namespace: this.namespace, cursor, limit: 100 }, this.timeoutMs)
+    for await (const { sessions } of pages(read)) for (const session of sessions) yield toSession(session)
   }
 
   /** All records of a session, or those of one type; nothing is locked meanwhile. `idsOnly` leaves the values out. */
   async *records(session: string, options: { type?: string; idsOnly?: boolean } = {}): AsyncGenerator<SessionRecord, void, undefined> {
     const { type = '', idsOnly = false } = options
-    for (let cursor = ''; ; ) {
-      const page = await this.connection.unary(Service.listRecords, { ...this.#name(session), type, cursor, limit: 0, idsOnly }, this.timeoutMs)
+    const read = (cursor: string) => this.connection.unary(Service.listRecords, { ...this.#name(session), type, cursor, limit: 0, idsOnly }, this.timeoutMs)
+    for await (const page of pages(read)) {
       if (page.corrupt > 0) {
         throw makeError({ code: 'DATA_LOSS', reason: 'CORRUPT_RECORD', message: `${page.corrupt} records cannot be opened`, metadata: type ? { type } : {} })
       }
@@ -152,8 +149,6 @@ export class Sessions {
       if (page.tooLarge.length > 0) {
         throw makeError({ code: 'INVALID_ARGUMENT', reason: 'TOO_LARGE', message: 'a record is too large for this call: open the session to read it' })
       }
-      if (page.cursor === '') return
-      cursor = page.cursor
     }
   }
 
@@ -217,12 +212,8 @@ export class Sessions {
 
   /** The archives of one session, or of the namespace. */
   async *deleted(session = ''): AsyncGenerator<ArchiveInfo, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const page = await this.connection.unary(Service.listDeleted, { ...this.#name(session), cursor, limit: 100 }, this.timeoutMs)
-      for (const archive of page.archives) yield toArchive(archive)
-      if (page.cursor === '') return
-      cursor = page.cursor
-    }
+    const read = (cursor: string) => this.connection.unary(Service.listDeleted, { ...this.#name(session), cursor, limit: 100 }, this.timeoutMs)
+    for await (const { archives } of pages(read)) for (const archive of archives) yield toArchive(archive)
   }
 
   /**

@@ -31,6 +31,16 @@ export function encodeValue(field: string, value: Value): string | Buffer {
   return marked(JSON_MARK, Buffer.from(text))
 }
 
+/** The same of a value that is there: an empty text would look like none. */
+export function encodePresent(field: string, value: unknown): string | Buffer {
+  return value === '' ? Buffer.from('\xfe""', 'latin1') : encodeValue(field, value as Value)
+}
+
+/** What `encodePresent` has encoded; undefined for no bytes. */
+export function decodePresent(bytes: Buffer | undefined): Value | undefined {
+  return bytes?.length ? decodeValue(bytes) : undefined
+}
+
 /** The value of kept bytes. */
 export function decodeValue(bytes: Buffer): Value {
   if (bytes[0] === BYTES_MARK) return new Uint8Array(bytes.subarray(1))

@@ -3,7 +3,7 @@
 
 import { BadRequestError, ClosedError, FencedError, StaleStateError, type PannierError } from '../errors.js'
 import { Attributes } from '../gen/pannier/v1/session.js'
-import { backoff } from '../options.js'
+import { backoff } from '../waiting.js'
 import type { LogLine } from './events.js'
 import { encode, type Encoded } from './json.js'
 import type { Records } from './records.js'

@@ -9,9 +9,11 @@ import { placeOf, seen, seenRevision, type Seen } from '../acknowledged.js'
 import type { Connection } from '../connection.js'
 import { ClosedError, makeError, type PannierError, SessionHeldError } from '../errors.js'
 import { OnHeld, ValueKind } from '../gen/pannier/v1/session.js'
+import { pages } from '../pages.js'
 import type { Pannier } from '../pannier.js'
 import type { OpenResult } from '../stream/handshake.js'
 import { SessionStream } from '../stream/session-stream.js'
+import { atMost } from '../waiting.js'
 import { RecordCache } from './cache.js'
 import { CREDS, CredsSaver } from './creds.js'
 import { Events } from './events.js'
@@ -187,7 +189,7 @@ export class Handle {
     const life = this.#life
     const deadline = performance.now() + timeoutMs
     if (life && !life.over) {
-      await Promise.race([life.saver.flush().catch(() => {}), late(timeoutMs)])
+      await atMost(timeoutMs, life.saver.flush().catch(() => {}))
       life.over ??= makeError({ code: 'CANCELLED', reason: 'CLOSED', message: 'the session is closed' })
       life.saver.stop(life.over)
     }
@@ -200,8 +202,7 @@ export class Handle {
   async *walk(type: string, idsOnly: boolean): AsyncGenerator<{ id: string; value: unknown }> {
     await this.records.idle()
     const seen = new Set<string>()
-    for (let cursor = ''; ; ) {
-      const page = await this.stream.list(type, cursor, PAGE, idsOnly, READ_MS)
+    for await (const page of pages(cursor => this.stream.list(type, cursor, PAGE, idsOnly, READ_MS))) {
       if (page.corrupt > 0) {
         throw makeError({ code: 'DATA_LOSS', reason: 'CORRUPT_RECORD', message: `${page.corrupt} records cannot be opened`, metadata: { type } })
       }
@@ -211,8 +212,6 @@ export class Handle {
         seen.add(record.id)
         yield { id: record.id, value: idsOnly ? undefined : decode(decoded(record)) }
       }
-      if (page.cursor === '') return
-      cursor = page.cursor
     }
   }
 
@@ -269,8 +268,4 @@ function parsed(read: () => unknown): unknown {
   } catch {
     return undefined
   }
-}
-
-function late(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms).unref())
 }

@@ -6,6 +6,7 @@
 import type { AuthenticationCreds, SignalDataSet, SignalDataTypeMap, SignalKeyStore } from 'baileys'
 import { milliseconds, checkKnown, type Duration } from '../options.js'
 import { Pannier } from '../pannier.js'
+import { atMost } from '../waiting.js'
 import type { AuthStateEvents } from './events.js'
 import type { Life } from './handle.js'
 import { KeyStore } from './keys.js'
@@ -98,7 +99,7 @@ export async function usePannierAuthState(pannier: Pannier, session: string, opt
   const close = async (how: { timeout?: Duration } = {}): Promise<void> => {
     checkKnown('close', how, ['timeout'])
     const deadline = performance.now() + milliseconds('close: timeout', how.timeout, 5000)
-    await within(deadline - performance.now(), saver.flush())
+    await atMost(deadline - performance.now(), saver.flush().catch(() => {}))
     await loan.giveBack(Math.max(0, deadline - performance.now()))
   }
   return {
@@ -137,12 +138,4 @@ export async function usePannierAuthState(pannier: Pannier, session: string, opt
 function isLoggedOut(reason: unknown): boolean {
   const { output } = (reason ?? {}) as { output?: { statusCode?: unknown } }
   return reason === 401 || output?.statusCode === 401
-}
-
-/** Waits, but not for longer, and not for a good outcome. */
-async function within(ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const end = new Promise<void>(resolve => (timer = setTimeout(resolve, ms)))
-  await Promise.race([work.catch(() => {}), end])
-  clearTimeout(timer)
 }

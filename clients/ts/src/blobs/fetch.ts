@@ -1,12 +1,12 @@
 // One try of a fetch, as a stream or into a file. A file gets its name only when every byte is there, verified and on disk.
 
 import { createHash } from 'node:crypto'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Connection } from '../connection.js'
 import { makeError } from '../errors.js'
 import { BlobServiceService as Service, FetchBlobRequest, FetchBlobResponse, type BlobInfo as WireInfo } from '../gen/pannier/v1/blob.js'
-import { partOf, released, sweep } from '../leftovers.js'
+import { sweep, withPart } from '../leftovers.js'
 import { incomplete, toInfo, type BlobInfo } from './info.js'
 import { Transfer } from './transfer.js'
 
@@ -61,9 +61,8 @@ export async function fetchToFile(connection: Connection, request: FetchRequest,
   const directory = dirname(path)
   await mkdir(directory, { recursive: true })
   await sweep(path)
-  const part = partOf(path)
   let info: BlobInfo | undefined
-  try {
+  await withPart(path, async part => {
     const file = await open(part, 'wx', 0o600)
     try {
       for await (const chunk of fetchChunks(connection, request, idleMs, value => (info = value))) await file.writeFile(chunk)
@@ -72,12 +71,7 @@ export async function fetchToFile(connection: Connection, request: FetchRequest,
       await file.close()
     }
     await rename(part, path)
-  } catch (error) {
-    await rm(part, { force: true })
-    throw error
-  } finally {
-    released(part)
-  }
+  })
   await syncDirectory(directory)
   if (info === undefined) throw incomplete()
   return info

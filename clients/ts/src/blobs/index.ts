@@ -3,10 +3,11 @@
 
 import { randomUUID } from 'node:crypto'
 import type { Connection } from '../connection.js'
-import type { PannierError } from '../errors.js'
-import { BlobServiceService as Service, DeleteBlobRequest_Mode, SaveBlobResponse_Outcome } from '../gen/pannier/v1/blob.js'
+import { BlobServiceService as Service, DeleteBlobRequest_Mode, SaveBlobResponse_Outcome, type ListBlobsResponse } from '../gen/pannier/v1/blob.js'
 import type { Durability } from '../gen/pannier/v1/session.js'
-import { backoff, checkKnown, milliseconds, sleep, type Duration } from '../options.js'
+import { checkKnown, milliseconds, type Duration } from '../options.js'
+import { pages } from '../pages.js'
+import { retried } from '../waiting.js'
 import { fetchChunks, fetchToFile } from './fetch.js'
 import { toArchive, toInfo, type BlobArchive, type BlobInfo, type BlobStatus } from './info.js'
 import { saveOnce } from './save.js'
@@ -126,22 +127,12 @@ export class Blobs {
 
   /** The current generations of all blobs of the namespace, in no order. */
   async *list(): AsyncGenerator<BlobInfo, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const page = await this.connection.unary(Service.listBlobs, { namespace: this.namespace, cursor, limit: 100, deleted: false }, this.timeoutMs)
-      for (const blob of page.blobs) yield toInfo(blob)
-      if (page.cursor === '') return
-      cursor = page.cursor
-    }
+    for await (const { blobs } of this.#pages(false)) for (const blob of blobs) yield toInfo(blob)
   }
 
   /** What `restore` can bring back, in the whole namespace. */
   async *deleted(): AsyncGenerator<BlobArchive, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const page = await this.connection.unary(Service.listBlobs, { namespace: this.namespace, cursor, limit: 100, deleted: true }, this.timeoutMs)
-      for (const archive of page.archives) yield toArchive(archive)
-      if (page.cursor === '') return
-      cursor = page.cursor
-    }
+    for await (const { archives } of this.#pages(true)) for (const archive of archives) yield toArchive(archive)
   }
 
   /** All generations of a blob, newest first: current, kept, deleted, dropped. */
@@ -184,23 +175,20 @@ export class Blobs {
     return toInfo((await this.connection.unary(Service.restoreBlob, request, this.timeoutMs)).blob)
   }
 
+  #pages(deleted: boolean): AsyncGenerator<ListBlobsResponse, void, undefined> {
+    return pages(cursor => this.connection.unary(Service.listBlobs, { namespace: this.namespace, cursor, limit: 100, deleted }, this.timeoutMs))
+  }
+
   #name(blob: string): { namespace: string; blob: string } {
     return { namespace: this.namespace, blob }
   }
 }
 
 /** Tries until it succeeds, fails for good, or `forMs` after the first failure. */
-async function again<T>(forMs: number, work: () => Promise<T>): Promise<T> {
-  let until = 0
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      const failure = error as PannierError
-      if (until === 0) until = performance.now() + forMs
-      const wait = failure.retryAfterMs ?? backoff(attempt)
-      if (!AGAIN.has(failure.reason) || performance.now() + wait >= until) throw failure
-      await sleep(wait)
-    }
-  }
+function again<T>(forMs: number, work: () => Promise<T>): Promise<T> {
+  let until: number | undefined
+  return retried(work, (failure, waitMs) => {
+    until ??= performance.now() + forMs
+    return AGAIN.has(failure.reason) && performance.now() + waitMs < until
+  })
 }

@@ -1,9 +1,8 @@
 // Sends on the wire: requests, and their answers read by hand.
 
-import { randomUUID } from 'node:crypto'
 import { badField } from '../errors.js'
-import { count, optionalText, textBytes } from '../limits.js'
-import { outcome, present, readSpan, readTime } from '../pipe/answers.js'
+import { count, textBytes } from '../limits.js'
+import { firstNumber, firsts, outcome, present, readSpan, readTime } from '../pipe/answers.js'
 import type { Method } from '../pipe/call.js'
 import { Draft } from '../pipe/draft.js'
 import type { Reader } from '../stream/wire.js'
@@ -36,8 +35,8 @@ export function encodeConsume(namespace: string, subject: Subject, names: readon
   draft.text(0x0a, namespace)
   draft.text(0x12, sendId, textBytes('send_id', sendId))
   policies(0x1a, names)
-  if (recipient !== undefined) draft.text(0x22, recipient, optionalText('recipient', recipient))
-  if (sender !== undefined) draft.text(0x2a, sender, optionalText('sender', sender))
+  if (recipient !== undefined) draft.text(0x22, recipient, textBytes('recipient', recipient))
+  if (sender !== undefined) draft.text(0x2a, sender, textBytes('sender', sender))
   if (n !== undefined) draft.number(0x30, count('n', n, 1, COUNT_MAX))
   if (reserveMs !== undefined) {
     draft.number(0x38, RESERVE)
@@ -48,11 +47,8 @@ export function encodeConsume(namespace: string, subject: Subject, names: readon
 
 /** ConfirmRequest and RefundRequest. */
 export function encodeSend(namespace: string, sendId: string): Buffer {
-  const length = textBytes('send_id', sendId)
-  draft.begin()
-  draft.text(0x0a, namespace)
-  draft.text(0x12, randomUUID(), 36)
-  draft.text(0x1a, sendId, length)
+  draft.request(namespace)
+  draft.text(0x1a, sendId, textBytes('send_id', sendId))
   return draft.take()
 }
 
@@ -61,8 +57,8 @@ export function encodePeek(namespace: string, { recipient, sender }: Subject, na
   draft.begin()
   draft.text(0x0a, namespace)
   policies(0x12, names)
-  if (recipient !== undefined) draft.text(0x1a, recipient, optionalText('recipient', recipient))
-  if (sender !== undefined) draft.text(0x22, sender, optionalText('sender', sender))
+  if (recipient !== undefined) draft.text(0x1a, recipient, textBytes('recipient', recipient))
+  if (sender !== undefined) draft.text(0x22, sender, textBytes('sender', sender))
   if (n !== undefined) draft.number(0x28, count('n', n, 1, COUNT_MAX))
   if (unit !== undefined) draft.number(0x30, count('unit', unit, 1, UNIT_MAX))
   return draft.take()
@@ -70,12 +66,9 @@ export function encodePeek(namespace: string, { recipient, sender }: Subject, na
 
 /** NoteInboundRequest. */
 export function encodeInbound(namespace: string, recipient: string, sender: string | undefined): Buffer {
-  const length = textBytes('recipient', recipient)
-  draft.begin()
-  draft.text(0x0a, namespace)
-  draft.text(0x12, randomUUID(), 36)
-  draft.text(0x1a, recipient, length)
-  if (sender !== undefined) draft.text(0x22, sender, optionalText('sender', sender))
+  draft.request(namespace)
+  draft.text(0x1a, recipient, textBytes('recipient', recipient))
+  if (sender !== undefined) draft.text(0x22, sender, textBytes('sender', sender))
   return draft.take()
 }
 
@@ -106,15 +99,7 @@ export const PEEK: Method<PeekResult> = {
 
 export const NOTE_INBOUND: Method<Date> = {
   field: 16, what: 'noting an inbound message', writes: true,
-  decode(reader) {
-    let until: Date | undefined
-    while (reader.at < reader.end) {
-      const tag = reader.varint()
-      if (tag === 0x0a) until = readTime(reader)
-      else reader.skip(tag)
-    }
-    return present(until, 'open_until')
-  },
+  decode: reader => present(firsts(reader, readTime).at(-1), 'open_until'),
 }
 
 function consumeResult(reader: Reader): ConsumeResult {
@@ -189,14 +174,4 @@ function peek(reader: Reader): PolicyPeek {
     }
   }
   return { ...present(usage, 'usage'), never, retryAfterMs, unitAfterMs }
-}
-
-function firstNumber(reader: Reader): number {
-  let number = 0
-  while (reader.at < reader.end) {
-    const tag = reader.varint()
-    if (tag === 0x08) number = reader.varint()
-    else reader.skip(tag)
-  }
-  return number
 }

@@ -1,11 +1,11 @@
 // Policies, as an application writes and reads them.
 
+import { fromDuration, toDuration } from '../duration.js'
 import { badField } from '../errors.js'
 import type { Duration as WireDuration } from '../gen/google/protobuf/duration.js'
 import { CapPreset, CapScope, type CapPolicy as WirePolicy } from '../gen/pannier/v1/cap.js'
-import { count, LONGEST_MS, span, textBytes } from '../limits.js'
+import { count, DAY_MS, LONGEST_MS, span, textBytes } from '../limits.js'
 import { checkKnown, inMilliseconds, type Duration } from '../options.js'
-import { fromDuration, toDuration } from '../stream/handshake.js'
 import { COUNT_MAX } from './codec.js'
 
 /** What a policy counts apart: everything together, each sender, each recipient, or each pair. */
@@ -144,8 +144,7 @@ function toRule(rule: Rule): NonNullable<WirePolicy['algorithm']> {
 }
 
 function wireSpan(field: string, value: Duration | undefined): WireDuration | undefined {
-  const ms = span(field, value)
-  return ms === undefined ? undefined : toDuration(ms)
+  return toDuration(span(field, value))
 }
 
 function period(value: Duration): WireDuration {
@@ -175,7 +174,7 @@ function fromRule(rule: WirePolicy['algorithm']): Rule {
       return { algorithm: 'gcra', period: fromDuration(rule.value.period) ?? 0, burst: rule.value.burst }
     case 'unique': {
       const { limit, unlimited, window } = rule.value
-      return { algorithm: 'unique', limit: unlimited ? Infinity : limit, window: fromDuration(window) ?? 86_400_000 }
+      return { algorithm: 'unique', limit: unlimited ? Infinity : limit, window: fromDuration(window) ?? DAY_MS }
     }
     case 'preset':
     case undefined:

@@ -1,9 +1,8 @@
 // Conversations on the wire: requests, and their answers read by hand.
 
-import { randomUUID } from 'node:crypto'
 import { badField, tooLarge } from '../errors.js'
 import { count, textBytes } from '../limits.js'
-import { outcome, present, readTime } from '../pipe/answers.js'
+import { firstNumber, firsts, outcome, present, readTime } from '../pipe/answers.js'
 import type { Method } from '../pipe/call.js'
 import { Draft } from '../pipe/draft.js'
 import { fieldSize, type Reader } from '../stream/wire.js'
@@ -66,20 +65,14 @@ export function encodeAdvance(namespace: string, how: AdvanceTerms): Buffer {
   draft.span(0x42, how.ttlMs)
   draft.span(0x4a, how.maxAgeMs)
   // Of a oneof: also 0 is sent.
-  if (expectedVersion !== undefined) {
-    draft.reserve(0)
-    draft.head(0x50, expectedVersion)
-  }
+  if (expectedVersion !== undefined) draft.head(0x50, expectedVersion)
   if (expectedSteps !== undefined) steps(expectedSteps)
   return draft.take()
 }
 
 function begin(namespace: string, id: string): void {
-  const length = textBytes('id', id)
-  draft.begin()
-  draft.text(0x0a, namespace)
-  draft.text(0x12, randomUUID(), 36)
-  draft.text(0x1a, id, length)
+  draft.request(namespace)
+  draft.text(0x1a, id, textBytes('id', id))
 }
 
 function set(fields: Fields): void {
@@ -92,7 +85,6 @@ function set(fields: Fields): void {
     total += key + length
     if (++number > FIELDS_MAX) throw tooLarge('set', `must be at most ${FIELDS_MAX} fields`)
     if (total > FIELDS_BYTES_MAX) throw tooLarge('set', 'must be at most 256 KiB, names and values together')
-    draft.reserve(key + length)
     draft.head(0x2a, fieldSize(key) + (length === 0 ? 0 : fieldSize(length)))
     draft.field(0x0a, name, key)
     if (length > 0) draft.field(0x12, value, length)
@@ -106,7 +98,7 @@ function steps(expected: readonly string[]): void {
   draft.bytes(0x5a, list.take())
 }
 
-export const GET: Method<Conversation> = { field: 8, what: 'reading a conversation', writes: false, decode: reader => withState(reader).state }
+export const GET: Method<Conversation> = { field: 8, what: 'reading a conversation', writes: false, decode: onlyState }
 
 export const ADVANCE: Method<AdvanceResult> = {
   field: 9, what: 'advancing a conversation', writes: true,
@@ -127,29 +119,15 @@ export const ADVANCE: Method<AdvanceResult> = {
   },
 }
 
-export const TOUCH: Method<Conversation> = { field: 10, what: 'touching a conversation', writes: true, decode: reader => withState(reader).state }
+export const TOUCH: Method<Conversation> = { field: 10, what: 'touching a conversation', writes: true, decode: onlyState }
 
 export const RESET: Method<boolean> = {
   field: 11, what: 'resetting a conversation', writes: true,
-  decode(reader) {
-    let existed = false
-    while (reader.at < reader.end) {
-      const tag = reader.varint()
-      if (tag === 0x08) existed = reader.varint() !== 0
-      else reader.skip(tag)
-    }
-    return existed
-  },
+  decode: reader => firstNumber(reader) !== 0,
 }
 
-function withState(reader: Reader): { state: Conversation } {
-  let state: Conversation | undefined
-  while (reader.at < reader.end) {
-    const tag = reader.varint()
-    if (tag === 0x0a) state = readState(reader.enter())
-    else reader.skip(tag)
-  }
-  return { state: present(state, 'state') }
+function onlyState(reader: Reader): Conversation {
+  return present(firsts(reader, field => readState(field.enter())).at(-1), 'state')
 }
 
 function readState(reader: Reader): Conversation {

@@ -4,7 +4,7 @@ import type { Connection } from '../connection.js'
 import { ConversationServiceService as Service } from '../gen/pannier/v1/conversation.js'
 import { span } from '../limits.js'
 import { checkKnown, type Duration } from '../options.js'
-import { present } from '../pipe/answers.js'
+import { pages } from '../pages.js'
 import type { Pipe } from '../pipe/pipe.js'
 import type { Value } from '../value.js'
 import { ADVANCE, encodeAdvance, encodeGet, encodeTouch, GET, RESET, TOUCH } from './codec.js'
@@ -153,12 +153,9 @@ export class Conversations {
 
   /** The conversations of the namespace, in no order, for a person who looks: it walks the whole keyspace, and what changes meanwhile may be missed or come twice. */
   async *list(): AsyncGenerator<ConversationSummary, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const request = { namespace: this.#namespace, cursor, limit: 1000 }
-      const page = await this.#connection.unary(Service.listConversations, request, this.#pipe.timeoutMs)
+    const read = (cursor: string) => this.#connection.unary(Service.listConversations, { namespace: this.#namespace, cursor, limit: 1000 }, this.#pipe.timeoutMs)
+    for await (const page of pages(read)) {
       for (const { version, bytes, ...rest } of page.conversations) yield { ...rest, version: Number(version), bytes: Number(bytes) }
-      cursor = present(page.cursor, 'cursor')
-      if (cursor === '') return
     }
   }
 }

@@ -4,7 +4,7 @@ import { present } from '../pipe/answers.js'
 import type { Pipe } from '../pipe/pipe.js'
 import { span, WORK_MS } from '../limits.js'
 import { checkKnown, type Duration } from '../options.js'
-import { decodeValue, type Value } from '../value.js'
+import { decodePresent, type Value } from '../value.js'
 import { COMPLETE, encodeComplete, encodeExtend, encodeRelease, EXTEND, RELEASE, type ClaimAnswer } from './codec.js'
 
 /** The key is yours: do the work, then `complete()`; or `release()` if it failed and is to be tried again. */
@@ -89,7 +89,7 @@ export function claimResult<Result>(pipe: Pipe, namespace: string, key: string, 
     case 'duplicate':
       return {
         claimed: false, outcome: 'duplicate', expiresAt: answer.expiresAt,
-        result: answer.result?.length ? (decodeValue(answer.result) as Result) : undefined,
+        result: decodePresent(answer.result) as Result | undefined,
       }
     case 'mismatch':
       return { claimed: false, outcome: 'mismatch' }

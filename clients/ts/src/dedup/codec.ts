@@ -1,14 +1,13 @@
 // Claims on the wire: requests, and their answers read by hand.
 
-import { randomUUID } from 'node:crypto'
 import { badField, tooLarge } from '../errors.js'
-import { span, textBytes, WORK_MS } from '../limits.js'
+import { batchSize, span, textBytes, WORK_MS } from '../limits.js'
 import type { Duration } from '../options.js'
-import { outcome, readSpan, readTime } from '../pipe/answers.js'
+import { firsts, outcome, readSpan, readTime } from '../pipe/answers.js'
 import type { Method } from '../pipe/call.js'
 import { Draft } from '../pipe/draft.js'
 import type { Reader } from '../stream/wire.js'
-import { encodeValue, type Value } from '../value.js'
+import { encodePresent, type Value } from '../value.js'
 
 /** A claim's answer as it came. */
 export interface ClaimAnswer {
@@ -33,15 +32,9 @@ const EXTEND_OUTCOMES = ['extended', 'leaseLost'] as const
 const RELEASE_OUTCOMES = ['released', 'leaseLost'] as const
 const RESULT_MAX = 4096
 const FINGERPRINT_MAX = 512
+const BATCH_MAX = 100
 
 const draft = new Draft()
-
-/** `request_id` of a call that is sent for the first time. */
-function begin(namespace: string): void {
-  draft.begin()
-  draft.text(0x0a, namespace)
-  draft.text(0x12, randomUUID(), 36)
-}
 
 /** Bytes of a fingerprint. @throws BadRequestError */
 export function fingerprintBytes(field: string, value: string | Uint8Array | undefined): Uint8Array {
@@ -61,7 +54,7 @@ export function terms(inProgressTtl: Duration | undefined, retention: Duration |
 export function encodeClaim(namespace: string, key: string, fingerprint: string | Uint8Array | undefined, how: ClaimTerms): Buffer {
   const length = textBytes('key', key)
   const print = fingerprintBytes('fingerprint', fingerprint)
-  begin(namespace)
+  draft.request(namespace)
   draft.text(0x1a, key, length)
   draft.bytes(0x22, print)
   draft.span(0x2a, how.inProgressMs)
@@ -72,8 +65,7 @@ export function encodeClaim(namespace: string, key: string, fingerprint: string 
 
 /** ClaimBatchRequest. */
 export function encodeBatch(namespace: string, items: readonly { key: string; fingerprint?: string | Uint8Array | undefined }[], how: ClaimTerms): Buffer {
-  if (items.length === 0) throw badField('items', 'must not be empty (1..100)')
-  if (items.length > 100) throw tooLarge('items', 'must be at most 100')
+  batchSize('items', items.length, BATCH_MAX)
   const wire = items.map(({ key, fingerprint }, n) => {
     const length = textBytes(`items[${n}].key`, key)
     const item = new Draft()
@@ -81,11 +73,8 @@ export function encodeBatch(namespace: string, items: readonly { key: string; fi
     item.bytes(0x12, fingerprintBytes(`items[${n}].fingerprint`, fingerprint))
     return item.take()
   })
-  begin(namespace)
-  for (const item of wire) {
-    draft.reserve(item.length)
-    draft.field(0x1a, item, item.length)
-  }
+  draft.request(namespace)
+  for (const item of wire) draft.field(0x1a, item, item.length)
   draft.span(0x22, how.inProgressMs)
   draft.span(0x2a, how.retentionMs)
   if (how.complete) draft.number(0x30, 1)
@@ -95,26 +84,20 @@ export function encodeBatch(namespace: string, items: readonly { key: string; fi
 /** CompleteClaimRequest. */
 export function encodeComplete(namespace: string, key: string, fence: number, result: Value | undefined, retention: Duration | undefined): Buffer {
   const retentionMs = span('retention', retention)
-  const value = result === undefined ? '' : encodeResult(result)
+  const value = result === undefined ? '' : encodePresent('result', result)
   const length = Buffer.byteLength(value)
   if (length > RESULT_MAX) throw tooLarge('result', `must be at most ${RESULT_MAX} bytes`)
-  begin(namespace)
+  draft.request(namespace)
   draft.text(0x1a, key)
   draft.number(0x20, fence)
-  draft.reserve(length)
   if (length > 0) draft.field(0x2a, value, length)
   draft.span(0x32, retentionMs)
   return draft.take()
 }
 
-/** An empty text would look like no result. */
-function encodeResult(result: Value): string | Buffer {
-  return result === '' ? Buffer.from('\xfe""', 'latin1') : encodeValue('result', result)
-}
-
 /** ExtendClaimRequest. */
 export function encodeExtend(namespace: string, key: string, fence: number, ms: number | undefined): Buffer {
-  begin(namespace)
+  draft.request(namespace)
   draft.text(0x1a, key)
   draft.number(0x20, fence)
   draft.span(0x2a, ms)
@@ -123,7 +106,7 @@ export function encodeExtend(namespace: string, key: string, fence: number, ms: 
 
 /** ReleaseClaimRequest. */
 export function encodeRelease(namespace: string, key: string, fence: number): Buffer {
-  begin(namespace)
+  draft.request(namespace)
   draft.text(0x1a, key)
   draft.number(0x20, fence)
   return draft.take()
@@ -133,15 +116,7 @@ export const CLAIM: Method<ClaimAnswer> = { field: 3, what: 'a claim', writes: t
 
 export const CLAIM_BATCH: Method<ClaimAnswer[]> = {
   field: 4, what: 'a batch of claims', writes: true,
-  decode(reader) {
-    const items: ClaimAnswer[] = []
-    while (reader.at < reader.end) {
-      const tag = reader.varint()
-      if (tag === 0x0a) items.push(claimAnswer(reader.enter()))
-      else reader.skip(tag)
-    }
-    return items
-  },
+  decode: reader => firsts(reader, field => claimAnswer(field.enter())),
 }
 
 export const COMPLETE: Method<{ outcome: (typeof COMPLETE_OUTCOMES)[number]; expiresAt: Date | undefined }> = {

@@ -22,6 +22,28 @@ export function readSpan(outer: Reader): number {
   return seconds * 1000 + nanos / 1e6
 }
 
+/** Field 1 of a message that needs no other: a number, 0 if it is not there. */
+export function firstNumber(reader: Reader): number {
+  let number = 0
+  while (reader.at < reader.end) {
+    const tag = reader.varint()
+    if (tag === 0x08) number = reader.varint()
+    else reader.skip(tag)
+  }
+  return number
+}
+
+/** Field 1 of a message that needs no other: a message, as often as it is there. */
+export function firsts<T>(reader: Reader, read: (reader: Reader) => T): T[] {
+  const all: T[] = []
+  while (reader.at < reader.end) {
+    const tag = reader.varint()
+    if (tag === 0x0a) all.push(read(reader))
+    else reader.skip(tag)
+  }
+  return all
+}
+
 /** The name of an outcome. `names` begins with number 1. */
 export function outcome<Name extends string>(names: readonly Name[], number: number): Name {
   const name = names[number - 1]

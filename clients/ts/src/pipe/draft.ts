@@ -1,5 +1,6 @@
-// Encodes requests, one at a time, into a buffer that is used again for each.
+// Encodes requests, one at a time, into a buffer that is used again for each and grows as needed.
 
+import { randomUUID } from 'node:crypto'
 import { varintSize, Writer } from '../stream/wire.js'
 
 /** See the top of this file. */
@@ -11,6 +12,13 @@ export class Draft extends Writer {
   /** Forgets what was written. */
   begin(): void {
     this.position = 0
+  }
+
+  /** Begins a request: its namespace and, as it is sent for the first time, a request_id of its own. */
+  request(namespace: string): void {
+    this.begin()
+    this.text(0x0a, namespace)
+    this.text(0x12, randomUUID(), 36)
   }
 
   /** A copy of what was written. */
@@ -25,22 +33,17 @@ export class Draft extends Writer {
 
   /** A text; nothing for an empty one. `length` = its bytes, where they are known. */
   text(tag: number, value: string, length = Buffer.byteLength(value)): void {
-    if (length === 0) return
-    this.reserve(length)
-    this.field(tag, value, length)
+    if (length > 0) this.field(tag, value, length)
   }
 
   /** Bytes; nothing for none. */
   bytes(tag: number, value: Uint8Array): void {
-    if (value.length === 0) return
-    this.reserve(value.length)
-    this.field(tag, value, value.length)
+    if (value.length > 0) this.field(tag, value, value.length)
   }
 
   /** A google.protobuf.Duration of whole milliseconds; nothing for undefined. */
   span(tag: number, ms: number | undefined): void {
     if (ms === undefined) return
-    this.reserve(0)
     const seconds = Math.floor(ms / 1000)
     const nanos = (ms - seconds * 1000) * 1_000_000
     this.head(tag, (seconds === 0 ? 0 : 1 + varintSize(seconds)) + (nanos === 0 ? 0 : 1 + varintSize(nanos)))
@@ -50,12 +53,22 @@ export class Draft extends Writer {
 
   /** A varint field; nothing for 0. */
   override number(tag: number, n: number): void {
-    this.reserve(0)
+    this.#reserve(0)
     super.number(tag, n)
   }
 
-  /** Room for a field of so many bytes, with its head and one around it. */
-  reserve(bytes: number): void {
+  override head(tag: number, length: number): void {
+    this.#reserve(0)
+    super.head(tag, length)
+  }
+
+  override field(tag: number, value: string | Uint8Array, length: number): void {
+    this.#reserve(length)
+    super.field(tag, value, length)
+  }
+
+  /** Room for a field of so many bytes, and for its head. */
+  #reserve(bytes: number): void {
     const least = this.position + bytes + 32
     if (least <= this.buffer.length) return
     const larger = Buffer.allocUnsafe(Math.max(least, this.buffer.length * 2))

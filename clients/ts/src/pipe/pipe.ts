@@ -6,10 +6,11 @@ import type { Connection } from '../connection.js'
 import { closed, deadlineExceeded, fromStatus, makeError, type PannierError } from '../errors.js'
 import { PipeServiceService } from '../gen/pannier/v1/pipe.js'
 import { Status } from '../gen/pannier/v1/status.js'
-import { backoff, milliseconds, type Duration } from '../options.js'
+import { milliseconds, type Duration } from '../options.js'
 import { ATTACH_AGAIN as OPEN_AGAIN, draining, TRY_AGAIN, unclear } from '../stream/requests.js'
 import { Reader, varintSize, Writer } from '../stream/wire.js'
 import type { RawStream } from '../transport/channel.js'
+import { atMost, backoff } from '../waiting.js'
 import type { Call, Method } from './call.js'
 
 /** The sidecar takes so many of one stream. */
@@ -75,14 +76,7 @@ export class Pipe {
   /** Takes no more calls; ends when those there are have settled, at the latest after `timeoutMs`. */
   async close(timeoutMs: number): Promise<void> {
     this.#closed = true
-    if (this.#unsettled > 0 && timeoutMs > 0) {
-      let timer: NodeJS.Timeout | undefined
-      await new Promise<void>(resolve => {
-        this.#onIdle = resolve
-        timer = setTimeout(resolve, timeoutMs)
-      })
-      clearTimeout(timer)
-    }
+    if (this.#unsettled > 0 && timeoutMs > 0) await atMost(timeoutMs, new Promise<void>(resolve => (this.#onIdle = resolve)))
     for (const call of this.#all()) {
       if (call.seq !== 0) call.uncertain = true
       this.#reject(call, closed('the connection'))

@@ -1,10 +1,10 @@
 // Adding jobs, on the wire: requests, and their answers read by hand. What comes a thousand times a second goes this way.
 
 import { randomUUID } from 'node:crypto'
-import { badField, tooLarge } from '../errors.js'
+import { tooLarge } from '../errors.js'
 import { ScheduleServiceService } from '../gen/pannier/v1/schedule.js'
-import { textBytes } from '../limits.js'
-import { outcome, present, readTime } from '../pipe/answers.js'
+import { batchSize, textBytes } from '../limits.js'
+import { firsts, outcome, present, readTime } from '../pipe/answers.js'
 import type { Method } from '../pipe/call.js'
 import { Draft } from '../pipe/draft.js'
 import { fieldSize, type Reader } from '../stream/wire.js'
@@ -32,7 +32,6 @@ export function encodeEnqueue(namespace: string, queue: string, job: JobOptions<
   const spec = encodeJob('job', job)
   begin(namespace, queue)
   draft.text(0x1a, randomUUID(), 36)
-  draft.reserve(spec.length)
   // Also an empty one: a job may have nothing.
   draft.field(0x22, spec, spec.length)
   return draft.take()
@@ -40,13 +39,11 @@ export function encodeEnqueue(namespace: string, queue: string, job: JobOptions<
 
 /** EnqueueBatchRequest. */
 export function encodeBatch(namespace: string, queue: string, jobs: readonly JobOptions<unknown>[]): Buffer {
-  if (jobs.length === 0) throw badField('jobs', `must not be empty (1..${BATCH_MAX})`)
-  if (jobs.length > BATCH_MAX) throw tooLarge('jobs', `must be at most ${BATCH_MAX}`)
+  batchSize('jobs', jobs.length, BATCH_MAX)
   begin(namespace, queue)
   draft.text(0x1a, randomUUID(), 36)
   jobs.forEach((job, n) => {
     const spec = encodeJob(`jobs[${n}]`, job)
-    draft.reserve(spec.length)
     draft.field(0x22, spec, spec.length)
   })
   if (draft.position > MESSAGE_MAX) throw tooLarge('jobs', 'must be at most 4 MiB in all')
@@ -55,13 +52,11 @@ export function encodeBatch(namespace: string, queue: string, jobs: readonly Job
 
 /** IngestRequest. */
 export function encodeIngest(namespace: string, queue: string, items: readonly IngestItem<unknown>[]): Buffer {
-  if (items.length === 0) throw badField('items', `must not be empty (1..${INGEST_MAX})`)
-  if (items.length > INGEST_MAX) throw tooLarge('items', `must be at most ${INGEST_MAX}`)
+  batchSize('items', items.length, INGEST_MAX)
   begin(namespace, queue)
   items.forEach((item, n) => {
     const key = textBytes(`items[${n}].dedup_key`, item.dedupKey)
     const spec = encodeIngested(`items[${n}]`, item)
-    draft.reserve(key + spec.length)
     draft.head(0x1a, fieldSize(key) + fieldSize(spec.length))
     draft.field(0x0a, item.dedupKey, key)
     draft.field(0x12, spec, spec.length)
@@ -89,13 +84,7 @@ export const ENQUEUE_BATCH = {
 
 /** EnqueueResponse, EnqueueBatchResponse and IngestResponse: what became of each is their field 1. */
 export function enqueuedAll(reader: Reader): EnqueueResult[] {
-  const all: EnqueueResult[] = []
-  while (reader.at < reader.end) {
-    const tag = reader.varint()
-    if (tag === 0x0a) all.push(enqueued(reader.enter()))
-    else reader.skip(tag)
-  }
-  return all
+  return firsts(reader, field => enqueued(field.enter()))
 }
 
 function enqueued(reader: Reader): EnqueueResult {

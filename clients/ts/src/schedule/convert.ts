@@ -1,30 +1,18 @@
 // Jobs and queues as the wire has them, for the calls that are not on the hot path.
 
+import { fromDuration, toDuration } from '../duration.js'
 import { badField } from '../errors.js'
 import { DeadReason as WireReason, RetryPolicy as WireRetry, type Job as WireJob, type Queue as WireQueue, type QueueSettings as WireSettings } from '../gen/pannier/v1/schedule.js'
 import { count, LONGEST_MS, span, WORK_MS } from '../limits.js'
 import { checkKnown, type Duration } from '../options.js'
 import { outcome } from '../pipe/answers.js'
-import { fromDuration, toDuration } from '../stream/handshake.js'
-import { decodeValue, type Value } from '../value.js'
+import { decodePresent } from '../value.js'
 import { STATES } from './codec.js'
-import type { DeadReason, JobInfo, JobState, QueueInfo, QueueSettings } from './results.js'
+import type { DeadReason, JobInfo, QueueInfo, QueueSettings } from './results.js'
 import { encodeRetry, wait } from './spec.js'
 
 const REASONS = ['attempts', 'failed', 'expired', 'capNever', 'capConfig'] as const satisfies readonly DeadReason[]
 const COUNT_MAX = 10_000_000
-
-/** The number of a state. @throws BadRequestError */
-export function stateNumber(field: string, state: JobState): number {
-  const number = STATES.indexOf(state) + 1
-  if (number === 0) throw badField(field, `must be one of ${STATES.join(', ')}`)
-  return number
-}
-
-/** A value, if there is one. */
-export function optionalValue(bytes: Buffer): Value | undefined {
-  return bytes.length === 0 ? undefined : decodeValue(bytes)
-}
 
 export function toJob<P, R>(wire: WireJob): JobInfo<P, R> {
   const { queue, id, priority, attempts, maxAttempts, dueAt, createdAt, leaseUntil, finishedAt, deadline, cancelRequested } = wire
@@ -32,8 +20,8 @@ export function toJob<P, R>(wire: WireJob): JobInfo<P, R> {
     queue, id, number: Number(wire.number), state: outcome(STATES, wire.state), priority, group: wire.group || undefined, attempts, maxAttempts,
     dueAt, createdAt, leaseUntil, finishedAt, deadline,
     deadReason: wire.deadReason === WireReason.DEAD_REASON_UNSPECIFIED ? undefined : outcome(REASONS, wire.deadReason),
-    error: wire.error || undefined, progress: optionalValue(wire.progress), cancelRequested,
-    payload: optionalValue(wire.payload) as P | undefined, result: optionalValue(wire.result) as R | undefined,
+    error: wire.error || undefined, progress: decodePresent(wire.progress), cancelRequested,
+    payload: decodePresent(wire.payload) as P | undefined, result: decodePresent(wire.result) as R | undefined,
   }
 }
 
@@ -85,7 +73,7 @@ export function fromSettings(settings: QueueSettings): WireSettings {
   return {
     limiter: limiter && {
       max: count('settings.limiter.max', limiter.max, 0, 10_000),
-      duration: limiter.duration === undefined ? undefined : toDuration(span('settings.limiter.duration', limiter.duration, WORK_MS) ?? 0),
+      duration: toDuration(span('settings.limiter.duration', limiter.duration, WORK_MS)),
     },
     concurrency: concurrency === undefined ? undefined : count('settings.concurrency', concurrency, 0, 100_000),
     retention: retention && {

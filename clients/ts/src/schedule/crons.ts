@@ -1,14 +1,14 @@
 // Recurring jobs. The sidecar fires them: no process of yours has to be up for that.
 
 import type { Connection } from '../connection.js'
+import { fromDuration, toDuration } from '../duration.js'
 import { badField, makeError } from '../errors.js'
 import { JobSpec, Misfire, Overlap, ScheduleServiceService as Service, type Cron as WireCron, type CronInfo as WireInfo } from '../gen/pannier/v1/schedule.js'
-import { LONGEST_MS, textBytes } from '../limits.js'
+import { LONGEST_MS, numberOf, textBytes } from '../limits.js'
 import { checkKnown, milliseconds, type Duration } from '../options.js'
+import { pages } from '../pages.js'
 import { outcome, present } from '../pipe/answers.js'
-import { fromDuration, toDuration } from '../stream/handshake.js'
-import type { Value } from '../value.js'
-import { optionalValue } from './convert.js'
+import { decodePresent, type Value } from '../value.js'
 import { encodeTemplate, wait, type JobContent } from './spec.js'
 
 /** A recurring job. Its jobs have the ids `<cron id>@<instant>`. */
@@ -98,13 +98,10 @@ export class Crons {
   async *list<Payload = Value>(queue: string, options: { occurrences?: number } = {}): AsyncGenerator<CronInfo<Payload>, void, undefined> {
     checkKnown('cron.list', options, ['occurrences'])
     textBytes('queue', queue)
-    for (let cursor = ''; ; ) {
-      const request = { namespace: this.namespace, queue, cursor, limit: 100, occurrences: options.occurrences ?? 1 }
-      const page = await this.connection.unary(Service.listCrons, request, this.timeoutMs)
+    const which = { namespace: this.namespace, queue, limit: 100, occurrences: options.occurrences ?? 1 }
+    for await (const page of pages(cursor => this.connection.unary(Service.listCrons, { ...which, cursor }, this.timeoutMs))) {
       for (const cron of page.crons) yield toCron(cron)
       if (page.corrupt > 0) throw makeError({ code: 'DATA_LOSS', reason: 'CORRUPT_RECORD', message: `${page.corrupt} crons cannot be opened`, metadata: { type: 'cron' } })
-      if (page.cursor === '') return
-      cursor = page.cursor
     }
   }
 }
@@ -115,10 +112,8 @@ function fromCron(cron: CronOptions<unknown>): WireCron {
   if ((cron.pattern === undefined) === (cron.every === undefined)) throw badField('cron.rule', 'either `pattern` or `every` must be given')
   if (cron.every !== undefined && cron.timeZone !== undefined) throw badField('cron.time_zone', 'cannot be given with `every`')
   if (cron.pattern !== undefined) textBytes('cron.pattern', cron.pattern, 256)
-  const misfire = MISFIRES.indexOf(cron.misfire ?? 'fireOnce') + 1
-  if (misfire === 0) throw badField('cron.misfire', `must be one of ${MISFIRES.join(', ')}`)
-  const overlap = OVERLAPS.indexOf(cron.overlap ?? 'skip') + 1
-  if (overlap === 0) throw badField('cron.overlap', `must be one of ${OVERLAPS.join(', ')}`)
+  const misfire = numberOf('cron.misfire', MISFIRES, cron.misfire ?? 'fireOnce')
+  const overlap = numberOf('cron.overlap', OVERLAPS, cron.overlap ?? 'skip')
   return {
     id: cron.id,
     rule: cron.pattern !== undefined ? { $case: 'pattern', value: cron.pattern } : { $case: 'every', value: toDuration(wait('cron.every', cron.every ?? 0, LONGEST_MS, 1000)) },
@@ -137,7 +132,7 @@ function toCron<P>({ cron: stored, nextAt, occurrences, lastAt }: WireInfo): Cro
     timeZone: timeZone || undefined,
     misfire: misfire === Misfire.MISFIRE_SKIP ? 'skip' : 'fireOnce',
     overlap: overlap === Overlap.OVERLAP_ALLOW ? 'allow' : 'skip',
-    payload: template && (optionalValue(template.payload) as P | undefined),
+    payload: template && (decodePresent(template.payload) as P | undefined),
     group: template?.group || undefined,
     priority: template?.priority ?? 0,
     nextAt, occurrences, lastAt,

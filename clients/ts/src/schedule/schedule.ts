@@ -2,18 +2,19 @@
 
 import type { MethodDefinition } from '@grpc/grpc-js'
 import type { Connection } from '../connection.js'
+import { toDuration } from '../duration.js'
 import { badField, DeadlineExceededError, makeError, NotFoundError, UnavailableError } from '../errors.js'
 import { ScheduleServiceService as Service, Enqueued_Outcome, type Enqueued } from '../gen/pannier/v1/schedule.js'
-import { LONGEST_MS, span, textBytes } from '../limits.js'
+import { LATEST_MS, numberOf, span, textBytes } from '../limits.js'
 import { checkKnown, inMilliseconds, type Duration } from '../options.js'
+import { pages } from '../pages.js'
 import { outcome, present } from '../pipe/answers.js'
 import type { Pipe } from '../pipe/pipe.js'
-import { toDuration } from '../stream/handshake.js'
 import { unclear } from '../stream/requests.js'
 import { Reader } from '../stream/wire.js'
 import type { Value } from '../value.js'
 import { ENQUEUE, ENQUEUE_BATCH, encodeBatch, encodeEnqueue, encodeIngest, enqueuedAll, INGEST, STATES } from './codec.js'
-import { fromSettings, stateNumber, toJob, toQueue, toSettings } from './convert.js'
+import { fromSettings, toJob, toQueue, toSettings } from './convert.js'
 import { Crons } from './crons.js'
 import type { CancelResult, EnqueueResult, IngestResult, JobInfo, JobState, QueueInfo, QueueSettings, RescheduleResult } from './results.js'
 import { instant, wait, type IngestItem, type JobOptions } from './spec.js'
@@ -30,8 +31,6 @@ export type DeadSelection = { readonly ids: readonly string[] } | { readonly all
 
 const CANCEL_OUTCOMES = ['cancelled', 'cancelRequested', 'alreadyFinished', 'notFound'] as const
 const IDS_MAX = 500
-/** The end of the year 9999, from 1970. */
-const FARTHEST_MS = 253_402_300_799_999
 const NO_OPTIONS: Readonly<CallOptions> = {}
 
 /**
@@ -94,13 +93,10 @@ export class Schedule {
    */
   async *list<Payload = Value, Result = Value>(queue: string, state: JobState, options: { withPayload?: boolean } = {}): AsyncGenerator<JobInfo<Payload, Result>, void, undefined> {
     checkKnown('list', options, ['withPayload'])
-    const which = { ...this.#queue(queue), state: stateNumber('state', state), limit: 0, withPayload: options.withPayload ?? false }
-    for (let cursor = ''; ; ) {
-      const page = await this.#connection.unary(Service.listJobs, { ...which, cursor }, this.#pipe.timeoutMs)
+    const which = { ...this.#queue(queue), state: numberOf('state', STATES, state), limit: 0, withPayload: options.withPayload ?? false }
+    for await (const page of pages(cursor => this.#connection.unary(Service.listJobs, { ...which, cursor }, this.#pipe.timeoutMs))) {
       for (const job of page.jobs) yield toJob<Payload, Result>(job)
       if (page.corrupt > 0) throw corrupt(page.corrupt, 'job')
-      if (page.cursor === '') return
-      cursor = page.cursor
     }
   }
 
@@ -112,12 +108,10 @@ export class Schedule {
 
   /** The queues of the namespace, in no order. */
   async *queues(): AsyncGenerator<QueueInfo, void, undefined> {
-    for (let cursor = ''; ; ) {
-      const page = await this.#connection.unary(Service.listQueues, { namespace: this.#namespace, cursor, limit: 0 }, this.#pipe.timeoutMs)
+    const read = (cursor: string) => this.#connection.unary(Service.listQueues, { namespace: this.#namespace, cursor, limit: 0 }, this.#pipe.timeoutMs)
+    for await (const page of pages(read)) {
       for (const queue of page.queues) yield toQueue(queue)
       if (page.corrupt > 0) throw corrupt(page.corrupt, 'queue')
-      if (page.cursor === '') return
-      cursor = page.cursor
     }
   }
 
@@ -131,7 +125,7 @@ export class Schedule {
   async reschedule(queue: string, id: string, when: Date | Duration, options: CallOptions = NO_OPTIONS): Promise<RescheduleResult> {
     const to = when instanceof Date
       ? ({ $case: 'dueAt', value: new Date(instant('due_at', when)) } as const)
-      : ({ $case: 'delay', value: toDuration(inMilliseconds(when) < 0 ? 0 : wait('delay', when, FARTHEST_MS)) } as const)
+      : ({ $case: 'delay', value: toDuration(inMilliseconds(when) < 0 ? 0 : wait('delay', when, LATEST_MS)) } as const)
     const answer = await found(this.#write('reschedule', Service.rescheduleJob, { ...this.#queue(queue), id: named(id), when: to }, options))
     return rescheduled(answer?.job)
   }
@@ -161,8 +155,8 @@ export class Schedule {
   /** No job starts until `resume`, or for so long (`for`: ≤ 400 days). What runs goes on. Gives until when, if it ends by itself. */
   async pause(queue: string, options: CallOptions & { for?: Duration } = {}): Promise<{ pausedUntil: Date | undefined }> {
     checkKnown('pause', options, ['for', 'timeout'])
-    const ms = span('for', options.for, LONGEST_MS)
-    const request = { ...this.#queue(queue), for: ms === undefined ? undefined : toDuration(ms) }
+    const ms = span('for', options.for)
+    const request = { ...this.#queue(queue), for: toDuration(ms) }
     const answer = await written(this.#connection.unary(Service.pauseQueue, request, this.#pipe.timeout('pause', options.timeout)))
     return { pausedUntil: answer.pausedUntil }
   }
@@ -179,7 +173,7 @@ export class Schedule {
   async purge(queue: string, options: CallOptions & { confirm: string; states?: readonly JobState[] }): Promise<{ removed: number; cancelRequested: number }> {
     checkKnown('purge', options, ['confirm', 'states', 'timeout'])
     if (options.confirm !== queue) throw badField('confirm', "must be the queue's name")
-    const states = (options.states ?? []).map((state, n) => stateNumber(`states[${n}]`, state))
+    const states = (options.states ?? []).map((state, n) => numberOf(`states[${n}]`, STATES, state))
     const answer = await written(this.#connection.unary(Service.purgeQueue, { ...this.#queue(queue), confirm: queue, states }, this.#pipe.timeout('purge', options.timeout)))
     return { removed: Number(answer.removed), cancelRequested: Number(answer.cancelRequested) }
   }

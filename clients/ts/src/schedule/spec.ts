@@ -1,10 +1,10 @@
 // A job as an application asks for it, checked as the sidecar checks it, and written for the wire.
 
 import { badField, tooLarge } from '../errors.js'
-import { count, LONGEST_MS, textBytes } from '../limits.js'
+import { count, DAY_MS, LATEST_MS, LONGEST_MS, numberOf, textBytes } from '../limits.js'
 import { checkKnown, inMilliseconds, type Duration } from '../options.js'
 import { Draft } from '../pipe/draft.js'
-import { encodeValue, type Value } from '../value.js'
+import { encodePresent, type Value } from '../value.js'
 
 /** How a failed attempt is followed by the next: after min(24 h, base · 2^(attempt − 1)). */
 export interface RetryPolicy {
@@ -80,9 +80,6 @@ const RETRY = ['maxAttempts', 'base', 'jitterPercent'] as const
 const CAP = ['policies', 'recipient', 'sender', 'n'] as const
 const CONFLICTS = ['keep', 'replace', 'reschedule'] as const
 const PAYLOAD_MAX = 256 * 1024
-const DAY_MS = 86_400_000
-/** The last millisecond of 9999. */
-const LATEST_MS = 253_402_300_799_999
 
 const draft = new Draft()
 const part = new Draft()
@@ -94,11 +91,7 @@ export function encodeJob(field: string, job: JobOptions<unknown>): Uint8Array {
   if (job.id !== undefined) draft.text(0x0a, job.id, textBytes(`${field}.id`, job.id))
   content(field, job)
   if (job.uniqueWindow !== undefined) draft.span(0x5a, wait(`${field}.unique_window`, job.uniqueWindow, LONGEST_MS))
-  if (job.onConflict !== undefined) {
-    const number = CONFLICTS.indexOf(job.onConflict) + 1
-    if (number === 0) throw badField(`${field}.on_conflict`, `must be one of ${CONFLICTS.join(', ')}`)
-    draft.number(0x60, number)
-  }
+  if (job.onConflict !== undefined) draft.number(0x60, numberOf(`${field}.on_conflict`, CONFLICTS, job.onConflict))
   return encoded(field, job)
 }
 
@@ -125,15 +118,9 @@ function encoded(field: string, job: JobContent<unknown>): Uint8Array {
     const value = encodePresent(`${field}.payload`, job.payload)
     const length = Buffer.byteLength(value)
     if (length > PAYLOAD_MAX) throw tooLarge(`${field}.payload`, 'must be at most 256 KiB')
-    draft.reserve(length)
     draft.field(0x12, value, length)
   }
   return draft.buffer.subarray(0, draft.position)
-}
-
-/** A value that is there: an empty text would look like none. */
-export function encodePresent(field: string, value: unknown): string | Buffer {
-  return value === '' ? Buffer.from('\xfe""', 'latin1') : encodeValue(field, value as Value)
 }
 
 function content(field: string, job: JobContent<unknown>): void {
@@ -157,11 +144,8 @@ export function encodeRetry(field: string, retry: RetryPolicy): Buffer {
   part.begin()
   if (retry.maxAttempts !== undefined) part.number(0x08, count(`${field}.max_attempts`, retry.maxAttempts, 1, 1000))
   if (retry.base !== undefined) part.span(0x12, wait(`${field}.base`, retry.base, DAY_MS, 1))
-  if (retry.jitterPercent !== undefined) {
-    // Also 0 is said: the queue's own may be another.
-    part.reserve(0)
-    part.head(0x18, count(`${field}.jitter_percent`, retry.jitterPercent, 0, 100))
-  }
+  // Also 0 is said: the queue's own may be another.
+  if (retry.jitterPercent !== undefined) part.head(0x18, count(`${field}.jitter_percent`, retry.jitterPercent, 0, 100))
   return part.take()
 }
 

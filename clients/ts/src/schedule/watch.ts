@@ -4,8 +4,8 @@ import type { Metadata, ClientReadableStream, ServiceError } from '@grpc/grpc-js
 import type { Connection } from '../connection.js'
 import { closed, fromService, type PannierError } from '../errors.js'
 import { ScheduleServiceService as Service, WatchQueueResponse_Event as Wire, type WatchQueueResponse } from '../gen/pannier/v1/schedule.js'
-import { backoff } from '../options.js'
 import { ATTACH_AGAIN } from '../stream/requests.js'
+import { backoff } from '../waiting.js'
 
 const NAMES = {
   [Wire.EVENT_CREATED]: 'created', [Wire.EVENT_LEASED]: 'leased', [Wire.EVENT_DONE]: 'done', [Wire.EVENT_DEAD]: 'dead', [Wire.EVENT_RETRY]: 'retry',

@@ -1,8 +1,8 @@
 // Opening: from the Open message to the point where the lease is ours and everything preloaded has come.
 
 import type { Connection } from '../connection.js'
+import { fromDuration, toDuration } from '../duration.js'
 import { deadlineExceeded, fromStatus, makeError, type PannierError } from '../errors.js'
-import type { Duration } from '../gen/google/protobuf/duration.js'
 import { OnHeld, type Attributes, type Durability, type Open, type Opened } from '../gen/pannier/v1/session.js'
 import { Attach, type AttachListener } from './attach.js'
 import type { Answer, StoredRecord } from './answer-codec.js'
@@ -45,17 +45,6 @@ export interface OpenRequest {
 
 /** A type that is asked for only to get an answer. */
 const MARKER_TYPE = 'creds'
-
-/** A duration as the wire has it. */
-export function toDuration(ms: number): Duration {
-  const seconds = Math.floor(ms / 1000)
-  return { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) }
-}
-
-/** Milliseconds of a wire duration. */
-export function fromDuration(value: Duration | undefined): number | undefined {
-  return value && Number(value.seconds) * 1000 + value.nanos / 1e6
-}
 
 /**
  * Opens. `adopt` is called in the moment it succeeded, and gives who listens from then on.

@@ -3,7 +3,7 @@
 
 import { deadlineExceeded, fromStatus, makeError, type PannierError } from '../errors.js'
 import type { AttachRequest, Page } from '../gen/pannier/v1/session.js'
-import { backoff } from '../options.js'
+import { backoff } from '../waiting.js'
 import type { Answer, StoredFragment, StoredRecord } from './answer-codec.js'
 import { Gathered, GRACE_MS, READ_TRY_MS, REQUEST_AGAIN, tryTime } from './requests.js'
 

@@ -4,14 +4,15 @@
 // again, in order, under the same numbers (commit-queue.ts). LeaseLost, and FENCED at a re-attach, are final.
 
 import type { Connection } from '../connection.js'
+import { fromDuration } from '../duration.js'
 import { closed, deadlineExceeded, fenced, fromStatus, makeError, type PannierError } from '../errors.js'
 import { LeaseLost_Reason, OnHeld, type AttachRequest } from '../gen/pannier/v1/session.js'
-import { backoff, sleep } from '../options.js'
+import { backoff, retried, sleep } from '../waiting.js'
 import type { Answer, CommittedAnswer } from './answer-codec.js'
 import type { Attach } from './attach.js'
 import { bodySize, encodeCommit, type CommitBody } from './commit-codec.js'
 import { CommitQueue } from './commit-queue.js'
-import { fromDuration, openAttach, type OpenRequest, type OpenResult } from './handshake.js'
+import { openAttach, type OpenRequest, type OpenResult } from './handshake.js'
 import { LeaseWatch } from './lease-watch.js'
 import { ReadQueue, type ReadResult } from './read-queue.js'
 import {
@@ -75,18 +76,12 @@ export class SessionStream {
   async open(onHeld: OnHeld, timeoutMs: number): Promise<OpenResult> {
     const deadline = performance.now() + timeoutMs
     const wait = onHeld === OnHeld.ON_HELD_WAIT ? this.request.waitMs : 0
-    for (let attempt = 0; ; attempt++) {
-      try {
-        const left = Math.max(1, Math.ceil(deadline - performance.now()))
-        return await this.#open({ ...this.request, onHeld }, left)
-      } catch (error) {
-        const failure = error as PannierError
-        const pause = failure.retryAfterMs ?? backoff(attempt)
-        if (!TRY_AGAIN.has(failure.reason) || performance.now() + pause >= deadline + wait) throw failure
-        this.listener.onRetry(failure, attempt + 1)
-        await sleep(pause)
-      }
-    }
+    const open = (): Promise<OpenResult> => this.#open({ ...this.request, onHeld }, Math.max(1, Math.ceil(deadline - performance.now())))
+    return retried(open, (failure, pause, attempt) => {
+      if (!TRY_AGAIN.has(failure.reason) || performance.now() + pause >= deadline + wait) return false
+      this.listener.onRetry(failure, attempt + 1)
+      return true
+    })
   }
 
   /** One snapshot of records: ≤ 1 000 ids, ≤ 32 MiB. */

@@ -1,6 +1,6 @@
 // The Work stream on the wire: written and read by hand, as a busy worker has tens of thousands of jobs a second.
 
-import { readSpan } from '../pipe/answers.js'
+import { firsts, readSpan } from '../pipe/answers.js'
 import { Draft } from '../pipe/draft.js'
 import { fieldSize, varintSize, type Reader } from '../stream/wire.js'
 
@@ -10,6 +10,9 @@ export interface LeaseName {
   readonly number: number
   readonly fence: number
 }
+
+/** What is enough of it in answers. */
+export type LeaseKey = Pick<LeaseName, 'queue' | 'fence'>
 
 /** How a lease ends. `verdict`: 0 done, else a NackVerdict. */
 export interface Settle {
@@ -60,7 +63,7 @@ export interface WorkListener {
   onQuiet(): void
   onDraining(): void
   onRenewed(): void
-  onRefused(lease: { queue: string; fence: number } | undefined, reason: string, message: string): void
+  onRefused(lease: LeaseKey | undefined, reason: string, message: string): void
 }
 
 const inner = new Draft()
@@ -82,10 +85,7 @@ export class RequestDraft extends Draft {
     lease(inner, 0x0a, name)
     inner.number(0x10, verdict)
     const length = Buffer.byteLength(value)
-    if (length > 0) {
-      inner.reserve(length)
-      inner.field(verdict === 0 ? 0x1a : 0x22, value, length)
-    }
+    if (length > 0) inner.field(verdict === 0 ? 0x1a : 0x22, value, length)
     inner.span(0x2a, retryAfterMs)
     this.bytes(0x12, inner.buffer.subarray(0, inner.position))
   }
@@ -105,9 +105,7 @@ export class RequestDraft extends Draft {
   progress(name: LeaseName, value: string | Buffer): void {
     inner.begin()
     lease(inner, 0x0a, name)
-    const length = Buffer.byteLength(value)
-    inner.reserve(length)
-    inner.field(0x12, value, length)
+    inner.field(0x12, value, Buffer.byteLength(value))
     this.bytes(0x32, inner.buffer.subarray(0, inner.position))
   }
 
@@ -118,7 +116,6 @@ export class RequestDraft extends Draft {
 
 function lease(draft: Draft, tag: number, { queue, number, fence }: LeaseName): void {
   const length = Buffer.byteLength(queue)
-  draft.reserve(length)
   draft.head(tag, fieldSize(length) + 2 + varintSize(number) + varintSize(fence))
   draft.field(0x0a, queue, length)
   draft.number(0x10, number)
@@ -130,7 +127,7 @@ export function readResponse(reader: Reader, listener: WorkListener): void {
   while (reader.at < reader.end) {
     const tag = reader.varint()
     switch (tag) {
-      case 0x0a: listener.onWelcome(welcome(reader.enter())); break
+      case 0x0a: listener.onWelcome(firsts(reader.enter(), readSpan).at(-1) ?? 0); break
       case 0x12: listener.onJob(job(reader.enter())); break
       case 0x1a: settled(reader.enter(), listener); break
       case 0x22: {
@@ -152,17 +149,7 @@ export function readResponse(reader: Reader, listener: WorkListener): void {
   }
 }
 
-function welcome(reader: Reader): number {
-  let leaseMs = 0
-  while (reader.at < reader.end) {
-    const tag = reader.varint()
-    if (tag === 0x0a) leaseMs = readSpan(reader)
-    else reader.skip(tag)
-  }
-  return leaseMs
-}
-
-function name(reader: Reader): { queue: string; fence: number } {
+function name(reader: Reader): LeaseKey {
   let queue = ''
   let fence = 0
   while (reader.at < reader.end) {
@@ -175,7 +162,7 @@ function name(reader: Reader): { queue: string; fence: number } {
 }
 
 function settled(reader: Reader, listener: WorkListener): void {
-  let of = { queue: '', fence: 0 }
+  let of: LeaseKey = { queue: '', fence: 0 }
   let outcome = 0
   while (reader.at < reader.end) {
     const tag = reader.varint()
@@ -187,7 +174,7 @@ function settled(reader: Reader, listener: WorkListener): void {
 }
 
 function refused(reader: Reader, listener: WorkListener): void {
-  let of: { queue: string; fence: number } | undefined
+  let of: LeaseKey | undefined
   let reason = ''
   let message = ''
   while (reader.at < reader.end) {

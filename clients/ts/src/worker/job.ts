@@ -3,8 +3,8 @@
 import { tooLarge } from '../errors.js'
 import { LONGEST_MS } from '../limits.js'
 import type { Duration } from '../options.js'
-import { encodePresent, wait } from '../schedule/spec.js'
-import { decodeValue, type Value } from '../value.js'
+import { wait } from '../schedule/spec.js'
+import { decodePresent, encodePresent, type Value } from '../value.js'
 import { FAIL, RELEASE, RETRY, type LeaseName, type Settle, type WireJob } from './codec.js'
 
 /** A job that this worker has: nobody else does, until it ends or its lease is lost. */
@@ -38,13 +38,13 @@ export class Job<Payload = Value> {
     this.fence = wire.fence
     this.attempt = wire.attempt
     this.maxAttempts = wire.maxAttempts
-    this.payload = (wire.payload.length === 0 ? undefined : decodeValue(wire.payload)) as Payload
+    this.payload = decodePresent(wire.payload) as Payload
     this.group = wire.group || undefined
     this.priority = wire.priority
     this.dueAt = new Date(wire.dueMs)
     this.leasedAt = new Date(wire.leasedMs)
     this.createdAt = new Date(wire.createdMs)
-    this.lastProgress = wire.progress.length === 0 ? undefined : decodeValue(wire.progress)
+    this.lastProgress = decodePresent(wire.progress)
     this.#progress = progress
   }
 

@@ -1,17 +1,17 @@
 // A worker's stream to the sidecar, and the next one when it breaks. What is to be said in one turn of the event loop goes in one message.
 
 import type { Connection } from '../connection.js'
-import { deadlineExceeded, makeError, type PannierError } from '../errors.js'
+import { deadlineExceeded, fenced, makeError, type PannierError } from '../errors.js'
 import { ScheduleServiceService } from '../gen/pannier/v1/schedule.js'
-import { backoff } from '../options.js'
 import { draining, TRY_AGAIN } from '../stream/requests.js'
 import { Reader } from '../stream/wire.js'
 import type { RawStream } from '../transport/channel.js'
-import { readResponse, RequestDraft, type HelloTerms, type WireJob, type WorkListener } from './codec.js'
+import { backoff } from '../waiting.js'
+import { readResponse, RequestDraft, type HelloTerms, type LeaseKey, type WireJob, type WorkListener } from './codec.js'
 import type { Lease } from './job.js'
 
-/** Whom it works for. */
-export interface LinkOwner {
+/** Whom it works for, and to whom it passes on what is not its own concern. */
+export interface LinkOwner extends Pick<WorkListener, 'onSettled' | 'onLost' | 'onCancel' | 'onQuiet' | 'onRefused'> {
   /** Leases to go on with on a new stream. */
   held(): Lease[]
   /** Those that are renewed. */
@@ -23,15 +23,9 @@ export interface LinkOwner {
   onStatus(connected: boolean): void
   onProblem(error: PannierError): void
   onClosed(): void
-  onQuiet(): void
   /** A job came; it is not to be begun before `begin`. */
   onJob(job: WireJob, now: number, leaseMs: number): void
   begin(): void
-  onSettled(queue: string, fence: number, outcome: number): void
-  onLost(queue: string, fence: number): void
-  lose(lease: Lease, why: string): void
-  onCancel(queue: string, fence: number): void
-  onRefused(lease: { queue: string; fence: number } | undefined, reason: string, message: string): void
 }
 
 /** For Welcome, at least. */
@@ -202,7 +196,8 @@ export class Link implements WorkListener {
     if (this.#stopped) return
     const now = performance.now()
     for (const lease of this.owner.leases) {
-      if (now >= lease.heldUntil && !lease.aborted) this.owner.lose(lease, 'the lease could not be renewed: another worker may have the job')
+      // If the handler ends all the same, the sidecar decides.
+      if (now >= lease.heldUntil && !lease.aborted) lease.abort(fenced('the lease could not be renewed: another worker may have the job'))
     }
     if (this.#stream === undefined) return
     if (!this.#welcome) {
@@ -268,7 +263,7 @@ export class Link implements WorkListener {
     this.#beatAt = 0
   }
 
-  onRefused(lease: { queue: string; fence: number } | undefined, reason: string, message: string): void {
+  onRefused(lease: LeaseKey | undefined, reason: string, message: string): void {
     this.owner.onRefused(lease, reason, message)
   }
 }

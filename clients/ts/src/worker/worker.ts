@@ -8,7 +8,7 @@ import { count, span, textBytes, WORK_MS } from '../limits.js'
 import { checkKnown, milliseconds, type Duration } from '../options.js'
 import { TRY_AGAIN } from '../stream/requests.js'
 import type { Value } from '../value.js'
-import { RELEASE, RETRY, type RequestDraft, type WireJob } from './codec.js'
+import { RELEASE, RETRY, type LeaseKey, type RequestDraft, type WireJob } from './codec.js'
 import { encodeResult, FailJob, JobCancelledError, JobContext, Lease, settleOf, type Handler, type Job } from './job.js'
 import { Link } from './link.js'
 
@@ -322,14 +322,9 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
     const lease = this.#leases.get(queue)?.get(fence)
     // Of one that is being settled the answer says more.
     if (lease === undefined || lease.settle || lease.lost) return
-    this.lose(lease, 'the lease has ended: another worker may have the job')
+    lease.abort(fenced('the lease has ended: another worker may have the job'))
     lease.lost = true
     this.#emit('leaseLost', lease.job as Job<Payload>)
-  }
-
-  /** @internal Not renewed for so long that it may have ended. If the handler ends all the same, the sidecar decides. */
-  lose(lease: Lease, why: string): void {
-    lease.abort(fenced(why))
   }
 
   /** @internal */
@@ -341,7 +336,7 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
   }
 
   /** @internal */
-  onRefused(of: { queue: string; fence: number } | undefined, reason: string, message: string): void {
+  onRefused(of: LeaseKey | undefined, reason: string, message: string): void {
     this.onProblem(makeError({ code: 'UNKNOWN', reason, message }))
     const lease = of && this.#leases.get(of.queue)?.get(of.fence)
     if (lease?.settle === undefined) return

@@ -1,11 +1,11 @@
 // One backup of a profile in use: picture, archive, store. Nothing of it is left on the disk, whatever happens.
 
-import { open, rm } from 'node:fs/promises'
+import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SaveResult } from '../blobs/index.js'
 import type { PannierError } from '../errors.js'
-import { partOf, released } from '../leftovers.js'
-import { backoff, sleep } from '../options.js'
+import { withPart } from '../leftovers.js'
+import { backoff, sleep } from '../waiting.js'
 import { SESSION_FOLDERS } from './layout.js'
 import { pack } from './pack.js'
 import { stageProfile } from './stage.js'
@@ -40,15 +40,11 @@ export async function backUp(request: BackupRequest): Promise<SaveResult> {
   }
 }
 
-async function once({ store, key, userDataDir, fence, labels }: BackupRequest): Promise<SaveResult> {
-  const part = partOf(userDataDir)
-  try {
+function once({ store, key, userDataDir, fence, labels }: BackupRequest): Promise<SaveResult> {
+  return withPart(userDataDir, async part => {
     const entries = await stageProfile(userDataDir, SESSION_FOLDERS, join(part, 'files'))
     const archive = join(part, 'archive.zip')
     await pack(entries, archive)
     return await store.saveArchive(key, await open(archive, 'r'), { fence: fence(), labels })
-  } finally {
-    await rm(part, { recursive: true, force: true, maxRetries: 5 })
-    released(part)
-  }
+  })
 }

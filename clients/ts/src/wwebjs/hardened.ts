@@ -3,9 +3,10 @@
 
 import { access, mkdir, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { placeOf } from '../acknowledged.js'
 import type { SaveResult } from '../blobs/index.js'
 import type { PannierError } from '../errors.js'
-import { partOf, released, sweep } from '../leftovers.js'
+import { sweep, withPart } from '../leftovers.js'
 import { checkKnown, milliseconds, type Duration } from '../options.js'
 import { backUp } from './backup.js'
 import { SessionLease, type OnHeldName } from './lease.js'
@@ -106,7 +107,7 @@ export class HardenedRemoteAuth {
 
   get #name(): string {
     const { address, namespace } = this.#store.pannier
-    return JSON.stringify([address, namespace, this.#key])
+    return placeOf(address, namespace, this.#key)
   }
 
   /** The profile's folder. */
@@ -230,15 +231,10 @@ export class HardenedRemoteAuth {
   async #restore(): Promise<void> {
     const { blob, archives } = await this.#store.certainStatus(this.#key)
     if (blob) {
-      const zip = partOf(this.#userDataDir)
-      try {
+      return withPart(this.#userDataDir, async zip => {
         await this.#store.extract({ session: this.#key, path: zip })
         await unpackOver(zip, this.#userDataDir, SESSION_ARCHIVE)
-      } finally {
-        await rm(zip, { force: true })
-        released(zip)
-      }
-      return
+      })
     }
     // Deleted: what is here belongs to the deleted session. Never stored: what is here was not backed up yet.
     if (archives.length > 0) await this.#wipe()

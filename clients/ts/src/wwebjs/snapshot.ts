@@ -1,10 +1,10 @@
 // Archives of whole folders, in the format of RemoteAuth's: for libraries that keep a Chrome profile and have no store for it (wppconnect,
 // venom, open-wa).
 
-import { open, rm, stat } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { BlobInfo, FenceOption, SaveResult } from '../blobs/index.js'
-import { partOf, released, sweep } from '../leftovers.js'
+import { sweep, withPart } from '../leftovers.js'
 import { checkKnown } from '../options.js'
 import type { Pannier } from '../pannier.js'
 import { badArchive, inspect } from './archive.js'
@@ -38,8 +38,7 @@ export async function snapshotDir(pannier: Pannier, name: string, folder: string
   const root = resolve(folder)
   if (!(await stat(root)).isDirectory()) throw new TypeError('snapshotDir: what is to be stored is not a folder')
   await sweep(root)
-  const part = partOf(root)
-  try {
+  return withPart(root, async part => {
     const entries = await stageProfile(root, options.folders ?? [''], join(part, 'files'), true)
     if (entries.length === 0) throw badArchive('the folder holds no files')
     const archive = join(part, 'archive.zip')
@@ -51,10 +50,7 @@ export async function snapshotDir(pannier: Pannier, name: string, folder: string
     } finally {
       await file.close()
     }
-  } finally {
-    await rm(part, { recursive: true, force: true, maxRetries: 5 })
-    released(part)
-  }
+  })
 }
 
 /**
@@ -66,13 +62,9 @@ export async function restoreDir(pannier: Pannier, name: string, folder: string,
   const key = sessionKey(name)
   const root = resolve(folder)
   await sweep(root)
-  const archive = partOf(root)
-  try {
+  return withPart(root, async archive => {
     const info = await pannier.blobs.fetch(key, archive, options)
     await unpackOver(archive, root, {})
     return info
-  } finally {
-    await rm(archive, { force: true })
-    released(archive)
-  }
+  })
 }

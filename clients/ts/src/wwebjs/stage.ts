@@ -7,7 +7,7 @@
 import type { Dirent } from 'node:fs'
 import { copyFile, link, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { sleep } from '../options.js'
+import { sleep } from '../waiting.js'
 import { badArchive } from './archive.js'
 import type { PackEntry } from './pack.js'
 

@@ -6,8 +6,9 @@ import { isAbsolute, join, resolve } from 'node:path'
 import type { BlobStatus, SaveOptions, SaveResult } from '../blobs/index.js'
 import { unchangedFile } from '../blobs/source.js'
 import { makeError, type PannierError } from '../errors.js'
-import { backoff, checkKnown, milliseconds, sleep, type Duration } from '../options.js'
+import { checkKnown, milliseconds, type Duration } from '../options.js'
 import type { Pannier } from '../pannier.js'
+import { retried } from '../waiting.js'
 import { inspect } from './archive.js'
 import { sessionKey } from './key.js'
 import { SESSION_ARCHIVE } from './layout.js'
@@ -169,18 +170,12 @@ export class PannierStore {
     throw makeError({ code: 'INVALID_ARGUMENT', reason: 'SOURCE_UNREADABLE', message: `there is no archive to save; tried ${tried.join(', ')}` })
   }
 
-  async #certain<T>(ask: (leftMs: number) => Promise<T>): Promise<T> {
+  #certain<T>(ask: (leftMs: number) => Promise<T>): Promise<T> {
     const until = performance.now() + this.#retryMs
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await ask(Math.max(100, Math.min(TRY_MS, until - performance.now())))
-      } catch (error) {
-        const failure = error as PannierError
-        const wait = failure.retryAfterMs ?? backoff(attempt)
-        if (!failure.retryable || failure.reason === 'SESSION_HELD' || performance.now() + wait >= until) throw error
-        await sleep(wait)
-      }
-    }
+    return retried(
+      () => ask(Math.max(100, Math.min(TRY_MS, until - performance.now()))),
+      (failure, waitMs) => failure.retryable && failure.reason !== 'SESSION_HELD' && performance.now() + waitMs < until,
+    )
   }
 
   #key(session: string): string {

@@ -2,7 +2,7 @@
 
 import { mkdir, open, rename, rm, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { partOf, released } from '../leftovers.js'
+import { withPart } from '../leftovers.js'
 import { isFolder, listed, openZip, readEntry, type ArchiveRules } from './archive.js'
 
 /** Into `folder`, which must not be there. @throws BadArchiveError */
@@ -26,16 +26,15 @@ export async function unpack(file: FileHandle, folder: string, rules: ArchiveRul
 }
 
 /** The same into a folder that may be there: it is replaced when everything is unpacked, and stays as it was if anything fails. */
-export async function unpackOver(archive: string, folder: string, rules: ArchiveRules): Promise<void> {
-  const part = partOf(folder)
-  const file = await open(archive, 'r')
-  try {
-    await unpack(file, part, rules)
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
-    await rename(part, folder)
-  } finally {
-    await file.close()
-    await rm(part, { recursive: true, force: true, maxRetries: 5 })
-    released(part)
-  }
+export function unpackOver(archive: string, folder: string, rules: ArchiveRules): Promise<void> {
+  return withPart(folder, async part => {
+    const file = await open(archive, 'r')
+    try {
+      await unpack(file, part, rules)
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+      await rename(part, folder)
+    } finally {
+      await file.close()
+    }
+  })
 }

@@ -4,7 +4,7 @@ import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readd
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { partOf, released, sweep } from '../../../src/leftovers.js'
+import { sweep, withPart } from '../../../src/leftovers.js'
 import { sessionKey } from '../../../src/wwebjs/key.js'
 import { SESSION_FOLDERS } from '../../../src/wwebjs/layout.js'
 import type { PackEntry } from '../../../src/wwebjs/pack.js'
@@ -140,13 +140,17 @@ test('only the folders asked for, without links; with everything, also the noise
 
 test('leftovers of dead processes are swept, those of this one only when they are given back', async () => {
   const path = join(work, 'x.zip')
-  const live = partOf(path)
   const dead = `${path}.part-999999999-0123456789ab`
   const others = [`${path}.part-1-xyz`, join(work, 'y.zip.part-999999999-0123456789ab'), path]
-  for (const name of [live, dead, ...others]) writeFileSync(name, '')
-  await sweep(path)
-  expect(readdirSync(work).sort()).toEqual(['profile', ...[live, ...others].map(name => name.slice(work.length + 1))].sort())
-  released(live)
+  const live = await withPart(path, async part => {
+    for (const name of [part, dead, ...others]) writeFileSync(name, '')
+    await sweep(path)
+    expect(readdirSync(work).sort()).toEqual(['profile', ...[part, ...others].map(name => name.slice(work.length + 1))].sort())
+    return part
+  })
+  expect(existsSync(live)).toBe(false)
+  // What could not be removed then.
+  writeFileSync(live, '')
   await sweep(path)
   expect(existsSync(live)).toBe(false)
   await sweep(join(work, 'no/such/folder'))
