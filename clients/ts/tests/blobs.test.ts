@@ -9,22 +9,18 @@ import {
   CorruptBlobError, FencedError, GenerationGoneError, NotFoundError, SessionHeldError, TooLargeError, UnavailableError, WrongStateError, type Pannier,
 } from '../src/index.js'
 import { SessionLease } from '../src/wwebjs/lease.js'
-import { Sidecar } from './support/sidecar.js'
+import { Sidecar, sidecarForAll } from './support/sidecar.js'
 import { newName, pause, within } from './support/states.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
 let folder: string
 
-beforeAll(async () => {
+beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'pannier-blobs-'))
-  sidecar = await Sidecar.start({ args: ['--max-blob', '40MiB', '--bulk-rate', '1GiB'] })
-  pannier = await sidecar.connect()
 })
-afterAll(async () => {
-  await sidecar?.stop()
-  rmSync(folder, { recursive: true, force: true })
-})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+sidecarForAll(place => ({ sidecar, pannier } = place), { args: ['--max-blob', '40MiB', '--bulk-rate', '1GiB'] })
 
 function file(content: Uint8Array | string): string {
   const path = join(folder, `in-${randomBytes(6).toString('hex')}`)

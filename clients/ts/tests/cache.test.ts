@@ -1,15 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { ExhaustedError, type Pannier } from '../src/index.js'
 import { data, many, messagesDuring, newName, one, open, pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
 const session = (n: number) => ({ _sessions: { [`key${n}`]: { chain: 'x'.repeat(500) } }, version: 'v1' })
 const devices = Array.from({ length: 300 }, (_, i) => `49${i}_1.0`)

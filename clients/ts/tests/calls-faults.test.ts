@@ -4,21 +4,16 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Pannier, PannierError } from '../src/index.js'
+import { expect, test } from 'vitest'
+import type { Pannier } from '../src/index.js'
 import { compile } from './support/compile.js'
-import { pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { error, pause, within } from './support/states.js'
+import { type Sidecar, sidecarForEach } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeEach(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterEach(() => sidecar?.stop())
+sidecarForEach(place => ({ sidecar, pannier } = place))
 
-const error = (work: Promise<unknown>): Promise<PannierError> => work.then(() => expect.fail('it did not fail'), (reason: PannierError) => reason)
 const policy = (limit: number, failOpen = false): Promise<unknown> => pannier.caps.setPolicy({ name: 'cap', algorithm: 'fixed', limit, window: '400d', failOpen })
 const used = async (): Promise<number | undefined> => (await pannier.caps.peek({}, 'cap')).policies[0]?.used
 

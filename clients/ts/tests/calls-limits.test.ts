@@ -1,23 +1,18 @@
 // What is refused in the client is refused by the sidecar, too, with the same code, reason and field; what the client lets through, it takes.
 import type { ServiceError } from '@grpc/grpc-js'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { encodeAdvance, type AdvanceTerms } from '../src/conversations/codec.js'
 import { fromService, type PannierError } from '../src/errors.js'
 import { ConsumeRequest, SetPolicyRequest } from '../src/gen/pannier/v1/cap.js'
 import { AdvanceRequest, GetConversationRequest, TouchConversationRequest } from '../src/gen/pannier/v1/conversation.js'
 import { ClaimBatchRequest, ClaimRequest, CompleteClaimRequest, ExtendClaimRequest } from '../src/gen/pannier/v1/dedup.js'
 import type { CapPolicy, Fields, Pannier } from '../src/index.js'
-import { Sidecar } from './support/sidecar.js'
+import { sidecarForAll } from './support/sidecar.js'
+import { error } from './support/states.js'
 
-let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ pannier } = place))
 
-const error = (work: Promise<unknown>): Promise<PannierError> => work.then(() => expect.fail('it was taken'), (reason: PannierError) => reason)
 /** A unary call past the checks of this package. */
 const raw = <Request>(call: (request: Request, done: (failure: ServiceError | null) => void) => unknown, request: Request): Promise<unknown> =>
   new Promise((resolve, reject) => call(request, failure => (failure ? reject(fromService(failure)) : resolve(undefined))))

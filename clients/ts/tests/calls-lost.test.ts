@@ -3,22 +3,20 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Claim, ClaimResult, Pannier } from '../src/index.js'
 import { LosingProxy } from './support/proxy.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let proxy: LosingProxy
 let direct: Pannier
 let pannier: Pannier
+sidecarForAll(place => ({ sidecar, pannier: direct } = place))
 beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  direct = await sidecar.connect()
   proxy = await LosingProxy.start(join(sidecar.folder, 'run/proxy.sock'), sidecar.address.slice(5))
   pannier = await sidecar.connect({ address: proxy.address })
 })
 afterAll(async () => {
   await pannier?.close()
   proxy?.stop()
-  await sidecar?.stop()
 })
 
 /** What `call` gives when the answer to its first try is lost. */

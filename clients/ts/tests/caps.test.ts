@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { CapPolicy, ConsumeResult, Pannier } from '../src/index.js'
-import { pause } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { newName, pause } from './support/states.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
-let numbers = 0
-const newName = (): string => `:${++numbers} {*} é😀`
 const send = (): { sendId: string } => ({ sendId: `send${newName()}` })
 
 type RuleOf = CapPolicy extends infer One ? (One extends unknown ? Omit<One, 'name'> : never) : never

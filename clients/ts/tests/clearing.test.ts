@@ -1,16 +1,11 @@
 import { DisconnectReason } from 'baileys'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { FencedError, type Pannier } from '../src/index.js'
 import { data, newName, one, open } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { sidecarForAll } from './support/sidecar.js'
 
-let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ pannier } = place))
 
 const archives = async (session: string) => {
   const all = []

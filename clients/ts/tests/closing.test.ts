@@ -1,16 +1,12 @@
 // States and connections that are closed, and others that go on.
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { ClosedError, FencedError, type Pannier } from '../src/index.js'
 import { data, newName, one, open, pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForEach } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeEach(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterEach(() => sidecar?.stop())
+sidecarForEach(place => ({ sidecar, pannier } = place))
 
 const value = (n: number) => ({ n })
 const counts = async (session: string) => (await pannier.sessions.info(session))?.counts.map(count => count.type)

@@ -1,28 +1,22 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { AdvanceResult, Fields, Pannier } from '../src/index.js'
-import { pause } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { newName, pause } from './support/states.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
-let chats = 0
-const newChat = (): string => `4917${++chats} {*}:é😀`
 const IDLE = { exists: false, step: 'idle', fields: {}, version: 0 }
 
 test('an unknown conversation is idle', async () => {
-  expect(await pannier.conversations.get(newChat())).toEqual(IDLE)
-  expect(await pannier.conversations.touch(newChat())).toEqual(IDLE)
-  expect(await pannier.conversations.reset(newChat())).toBe(false)
+  expect(await pannier.conversations.get(newName())).toEqual(IDLE)
+  expect(await pannier.conversations.touch(newName())).toEqual(IDLE)
+  expect(await pannier.conversations.reset(newName())).toBe(false)
 })
 
 test('a step and fields: set, keep, unset, replace', async () => {
-  const chat = newChat()
+  const chat = newName()
   const first = await pannier.conversations.advance(chat, 'awaiting_amount', { invoiceId: 'INV-7', count: 1 })
   expect(first).toMatchObject({ outcome: 'advanced', replayed: false, state: { exists: true, step: 'awaiting_amount', fields: { invoiceId: 'INV-7', count: 1 } } })
   const second = await pannier.conversations.advance(chat, 'confirm', { amount: 120.5, count: 2 }, { unset: ['invoiceId', 'never there'] })
@@ -38,12 +32,12 @@ test('a step and fields: set, keep, unset, replace', async () => {
 })
 
 test('a conversation begun without a step is at idle, and exists', async () => {
-  const { state } = await pannier.conversations.advance(newChat(), undefined, { a: '1' })
+  const { state } = await pannier.conversations.advance(newName(), undefined, { a: '1' })
   expect(state).toMatchObject({ exists: true, step: 'idle', fields: { a: '1' } })
 })
 
 test('values and names come back as what they were', async () => {
-  const chat = newChat()
+  const chat = newName()
   const fields: Fields = {
     text: 'ü😀', empty: '', zero: 0, float: -1.5, yes: true, nothing: null, list: [1, 'a', { b: null }], bytes: new Uint8Array([0, 254, 255]), ['__proto__']: 'p', ' :*{}\u0000😀': 'odd',
     large: 'x'.repeat(200_000),
@@ -57,7 +51,7 @@ test('typed fields', async () => {
     amount: number
     items: string[]
   }
-  const chat = newChat()
+  const chat = newName()
   await pannier.conversations.advance<Order>(chat, 'order', { amount: 3, items: ['a'] })
   const state = await pannier.conversations.get<Order>(chat)
   const amount: number | undefined = state.fields.amount
@@ -66,7 +60,7 @@ test('typed fields', async () => {
 })
 
 test('silence ends it; each advance and touch begins its time anew', async () => {
-  const chat = newChat()
+  const chat = newName()
   await pannier.conversations.advance(chat, 'a', {}, { ttl: 2000 })
   await pause(1100)
   expect(await pannier.conversations.touch(chat, { ttl: 2000 })).toMatchObject({ exists: true, step: 'a' })
@@ -79,7 +73,7 @@ test('silence ends it; each advance and touch begins its time anew', async () =>
 })
 
 test('a ceiling ends it whatever happens; the next one begins anew', async () => {
-  const chat = newChat()
+  const chat = newName()
   const { state } = await pannier.conversations.advance(chat, 'a', { x: '1' }, { maxAge: '2s' })
   expect(state.exists && state.endsAt && state.endsAt.getTime() - state.startedAt.getTime()).toBe(2000)
   await pause(500)
@@ -93,7 +87,7 @@ test('a ceiling ends it whatever happens; the next one begins anew', async () =>
 })
 
 test('what is expected must hold: a version, or one of several steps', async () => {
-  const chat = newChat()
+  const chat = newName()
   const first = await pannier.conversations.advance(chat, 'a', {}, { expectedVersion: 0 })
   expect(first.outcome).toBe('advanced')
   expect(await pannier.conversations.advance(chat, 'b', {}, { expectedVersion: 0 })).toMatchObject({ outcome: 'conflict', state: first.state })
@@ -103,19 +97,19 @@ test('what is expected must hold: a version, or one of several steps', async () 
   expect(lost.state).toEqual(won.state)
   expect((await pannier.conversations.advance(chat, 'c', {}, { expectedSteps: ['a', 'b'] })).outcome).toBe('conflict')
   expect((await pannier.conversations.advance(chat, 'c', {}, { expectedSteps: ['b', 'x', 'y'] })).outcome).toBe('advanced')
-  expect((await pannier.conversations.advance(newChat(), 'c', {}, { expectedSteps: ['idle'] })).outcome).toBe('advanced')
+  expect((await pannier.conversations.advance(newName(), 'c', {}, { expectedSteps: ['idle'] })).outcome).toBe('advanced')
 })
 
 // Two workers with a message of the same chat each: neither answer is lost.
 test('changes of one conversation at the same time are all kept', async () => {
-  const chat = newChat()
+  const chat = newName()
   await pannier.conversations.advance(chat, 'a')
   await Promise.all(Array.from({ length: 24 }, (_, n) => pannier.conversations.advance(chat, undefined, { [`f${n}`]: n }, { timeout: '20s' })))
   expect({ ...(await pannier.conversations.get(chat)).fields }).toEqual(Object.fromEntries(Array.from({ length: 24 }, (_, n) => [`f${n}`, n])))
 })
 
 test('reset ends it at once', async () => {
-  const chat = newChat()
+  const chat = newName()
   const { state } = await pannier.conversations.advance(chat, 'a')
   expect(await pannier.conversations.reset(chat)).toBe(true)
   expect(await pannier.conversations.get(chat)).toEqual(IDLE)
@@ -139,7 +133,7 @@ test('all are listed, without values', async () => {
 })
 
 test('too much is refused, and nothing is changed', async () => {
-  const chat = newChat()
+  const chat = newName()
   const { state } = await pannier.conversations.advance(chat, 'a', { a: 'x'.repeat(200_000) })
   // This one only the sidecar can judge: together with what is there.
   await expect(pannier.conversations.advance(chat, 'b', { b: 'x'.repeat(100_000) })).rejects.toMatchObject({ reason: 'TOO_LARGE' })

@@ -2,20 +2,16 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { initAuthCreds } from 'baileys'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { Records } from '../src/baileys/records.js'
 import { makeError } from '../src/errors.js'
 import { CorruptRecordError, ExhaustedError, WrongStateError, type Pannier } from '../src/index.js'
 import { newName, open, pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
 /** Leaves and comes back as another process would: nothing remembered. */
 async function reopened(session: string) {

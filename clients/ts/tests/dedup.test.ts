@@ -1,18 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Claim, ClaimResult, Pannier } from '../src/index.js'
-import { pause } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { newName, pause } from './support/states.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
-
-let keys = 0
-const newKey = (): string => `message:${++keys} {*} é😀`
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
 function mine(result: ClaimResult): Claim {
   if (!result.claimed) return expect.fail(`the claim is not ours: ${result.outcome}`)
@@ -20,7 +13,7 @@ function mine(result: ClaimResult): Claim {
 }
 
 test('claimOnce: true for the first, false for all others, true again when its time is over', async () => {
-  const key = newKey()
+  const key = newName()
   expect(await pannier.dedup.claimOnce(key, { ttl: 1500 })).toBe(true)
   expect(await pannier.dedup.claimOnce(key)).toBe(false)
   await pause(1550)
@@ -28,7 +21,7 @@ test('claimOnce: true for the first, false for all others, true again when its t
 })
 
 test('50 claims of one key at once: one is new, the others are in progress', async () => {
-  const key = newKey()
+  const key = newName()
   const results = await Promise.all(Array.from({ length: 50 }, () => pannier.dedup.claim(key)))
   const outcomes = results.map(({ outcome }) => outcome).sort()
   expect(outcomes).toEqual([...Array<string>(49).fill('inProgress'), 'new'])
@@ -41,7 +34,7 @@ test('50 claims of one key at once: one is new, the others are in progress', asy
 })
 
 test('a claim whose worker is gone is taken over when its time ends, not before; the first may not end it then', async () => {
-  const key = newKey()
+  const key = newName()
   const first = mine(await pannier.dedup.claim(key, { inProgressTtl: 1500 }))
   expect(first.outcome).toBe('new')
   const busy = await pannier.dedup.claim(key, { inProgressTtl: 1500 })
@@ -57,7 +50,7 @@ test('a claim whose worker is gone is taken over when its time ends, not before;
 })
 
 test('complete: the key is a duplicate with its result until its retention ends; repeating it is the same', async () => {
-  const key = newKey()
+  const key = newName()
   const claim = mine(await pannier.dedup.claim(key))
   const done = await claim.complete({ reply: 'wamid.1', ü: [1, null] }, { retention: 2000 })
   if (done.outcome !== 'completed') return expect.fail(done.outcome)
@@ -73,14 +66,14 @@ test('complete: the key is a duplicate with its result until its retention ends;
 
 test('results come back as what they were, nothing as nothing', async () => {
   for (const result of [undefined, '', 'text ü', new Uint8Array([0, 255]), 0, null, false, ['a']]) {
-    const key = newKey()
+    const key = newName()
     await mine(await pannier.dedup.claim(key)).complete(result)
     expect(await pannier.dedup.claim(key)).toMatchObject({ outcome: 'duplicate', result })
   }
 })
 
 test('release: the key is free at once', async () => {
-  const key = newKey()
+  const key = newName()
   const claim = mine(await pannier.dedup.claim(key))
   expect(await claim.release()).toEqual({ outcome: 'released' })
   expect(await claim.release()).toEqual({ outcome: 'released' })
@@ -90,7 +83,7 @@ test('release: the key is free at once', async () => {
 })
 
 test('extend: more time, counted from now', async () => {
-  const key = newKey()
+  const key = newName()
   const claim = mine(await pannier.dedup.claim(key, { inProgressTtl: 400 }))
   const extended = await claim.extend('20s')
   if (extended.outcome !== 'extended') return expect.fail(extended.outcome)
@@ -100,7 +93,7 @@ test('extend: more time, counted from now', async () => {
 })
 
 test('another fingerprint is a mismatch, the same one is not, none is not compared', async () => {
-  const key = newKey()
+  const key = newName()
   await pannier.dedup.claim(key, { fingerprint: 'a' })
   expect(await pannier.dedup.claim(key, { fingerprint: new Uint8Array([1]) })).toEqual({ claimed: false, outcome: 'mismatch' })
   expect((await pannier.dedup.claim(key, { fingerprint: 'a' })).outcome).toBe('inProgress')
@@ -108,13 +101,13 @@ test('another fingerprint is a mismatch, the same one is not, none is not compar
 })
 
 test('a batch is judged item by item, in order; each claim can be ended', async () => {
-  const [a, b] = [newKey(), newKey()]
+  const [a, b] = [newName(), newName()]
   const results = await pannier.dedup.claimBatch([a, { key: b, fingerprint: 'f' }, a], { inProgressTtl: '5s' })
   expect(results.map(({ outcome }) => outcome)).toEqual(['new', 'new', 'inProgress'])
   expect(mine(results[1] as ClaimResult).key).toBe(b)
   expect(await mine(results[1] as ClaimResult).complete('done')).toMatchObject({ outcome: 'completed' })
   expect((await pannier.dedup.claimBatch([a, b])).map(({ outcome }) => outcome)).toEqual(['inProgress', 'duplicate'])
-  const many = Array.from({ length: 100 }, newKey)
+  const many = Array.from({ length: 100 }, newName)
   expect((await pannier.dedup.claimBatch(many)).every(({ outcome }) => outcome === 'new')).toBe(true)
 })
 
@@ -126,7 +119,7 @@ test('keys of any characters are distinct, and never patterns', async () => {
 })
 
 test('namespaces are apart', async () => {
-  const key = newKey()
+  const key = newName()
   const other = await sidecar.connect({ namespace: 'other' })
   expect(await pannier.dedup.claimOnce(key)).toBe(true)
   expect(await other.dedup.claimOnce(key)).toBe(true)
@@ -134,7 +127,7 @@ test('namespaces are apart', async () => {
 })
 
 test('run: once, with what it gave; the next one is told what was kept', async () => {
-  const key = newKey()
+  const key = newName()
   let runs = 0
   const work = ({ fence, takeover }: { fence: number; takeover: boolean }): Promise<string> => {
     runs++
@@ -148,7 +141,7 @@ test('run: once, with what it gave; the next one is told what was kept', async (
 })
 
 test('run: the claim is extended while the work runs; others wait', async () => {
-  const key = newKey()
+  const key = newName()
   const running = pannier.dedup.run(key, async ({ signal }) => {
     await pause(4000)
     return signal.aborted
@@ -160,7 +153,7 @@ test('run: the claim is extended while the work runs; others wait', async () => 
 })
 
 test('run: work that throws gives the key back, and the error is its own', async () => {
-  const key = newKey()
+  const key = newName()
   const failure = new Error('no such invoice')
   await expect(pannier.dedup.run(key, () => { throw failure })).rejects.toBe(failure)
   expect(await pannier.dedup.run(key, () => 2)).toMatchObject({ ran: true, value: 2 })
@@ -168,14 +161,14 @@ test('run: work that throws gives the key back, and the error is its own', async
 
 test('run: work that is done is done, also when its result cannot be kept', async () => {
   for (const result of [() => 'x'.repeat(5000), () => { throw new Error('no result') }]) {
-    const key = newKey()
+    const key = newName()
     await expect(pannier.dedup.run(key, () => 'sent', { result })).rejects.toThrow()
     expect((await pannier.dedup.claim(key)).outcome).toBe('duplicate')
   }
 })
 
 test('run: a claim that is lost aborts the signal, and is no completion', async () => {
-  const key = newKey()
+  const key = newName()
   const result = await pannier.dedup.run(key, async ({ signal, fence }) => {
     // Somebody gives the claim back behind its back.
     pannier.raw.dedup.releaseClaim({ namespace: pannier.namespace, requestId: 'x'.repeat(16), key, fence: BigInt(fence) }, error => expect(error).toBeNull())

@@ -2,25 +2,23 @@
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { Metadata, type ServiceError } from '@grpc/grpc-js'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { StaleStateError, type Pannier } from '../src/index.js'
 import { data, newName, one, open, pause } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
 let other: Pannier
 let stranger: Pannier
+sidecarForAll(place => ({ sidecar, pannier } = place))
 beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
   other = await sidecar.connect()
   // At another address, this process knows as little as another one.
   const link = join(sidecar.folder, 'elsewhere.sock')
   symlinkSync(sidecar.address.slice('unix:'.length), link)
   stranger = await sidecar.connect({ address: `unix:${link}` })
 })
-afterAll(() => sidecar?.stop())
 
 const value = (n: number) => ({ n })
 

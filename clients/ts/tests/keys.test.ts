@@ -1,20 +1,17 @@
 import { proto } from 'baileys'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { Pannier } from '../src/index.js'
 import { data, many, messagesDuring, newName, one, open, pause, type Watched } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { sidecarForAll } from './support/sidecar.js'
 
-let sidecar: Sidecar
 let pannier: Pannier
 let bot: Watched
 let session: string
+sidecarForAll(place => ({ pannier } = place))
 beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
   session = newName()
   bot = await open(pannier, session)
 })
-afterAll(() => sidecar?.stop())
 
 /** The same session as a process sees it that has nothing cached. */
 async function elsewhere<T>(look: (state: Watched) => Promise<T>): Promise<T> {

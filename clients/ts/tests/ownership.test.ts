@@ -1,16 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { usePannierAuthState } from '../src/baileys/index.js'
 import { FencedError, SessionHeldError, StaleStateError, type Pannier } from '../src/index.js'
 import { data, newName, one, open, pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
 const value = (n: number) => ({ n })
 

@@ -1,16 +1,12 @@
 // A set of an id while an earlier one of it is not answered yet.
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Pannier } from '../src/index.js'
 import { data, newName, one, open, pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { type Sidecar, sidecarForEach } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeEach(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterEach(() => sidecar?.stop())
+sidecarForEach(place => ({ sidecar, pannier } = place))
 
 const bytes = (text: string) => Buffer.from(text)
 const tooLarge = { 'sender-key': Object.fromEntries([0, 1, 2].map(n => [`g${n}`, Buffer.alloc(12 * 1024 * 1024)])) }

@@ -1,19 +1,13 @@
 // Jobs: every outcome of adding, looking at and taking back, as the client gives it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { BadRequestError, TooLargeError, type JobInfo, type JobOptions, type JobState, type Pannier, type QueueEvent } from '../src/index.js'
-import { pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { newName, pause, within } from './support/states.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
-afterAll(() => sidecar?.stop())
+sidecarForAll(place => ({ sidecar, pannier } = place))
 
-let queues = 0
-const newQueue = (): string => `queue:${++queues} {*} é😀`
 const HOUR = 3_600_000
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
@@ -36,7 +30,7 @@ async function run(queue: string, handler: () => unknown, jobs = 1): Promise<voi
 
 // bullmq#3765, OptimalBits/bull#1828: an add is never silently ignored.
 test('every add says what became of it: created, existing, replaced, rescheduled, alreadyFinished', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const soon = new Date(Date.now() + HOUR)
   const created = await pannier.schedule.enqueue(queue, { id: 'r', dueAt: soon, payload: { n: 1 } })
   expect(created).toEqual({ outcome: 'created', id: 'r', number: 1, state: 'scheduled', dueAt: soon, replayed: false })
@@ -55,7 +49,7 @@ test('every add says what became of it: created, existing, replaced, rescheduled
 })
 
 test('a unique window of 0 frees the id at the end; without an id each job is its own', async () => {
-  const queue = newQueue()
+  const queue = newName()
   await pannier.schedule.enqueue(queue, { id: 'z', uniqueWindow: 0 })
   expect(await pannier.schedule.enqueue(queue, { id: 'z', uniqueWindow: 0 })).toMatchObject({ outcome: 'existing' })
   await run(queue, () => {})
@@ -68,7 +62,7 @@ test('a unique window of 0 frees the id at the end; without an id each job is it
 
 // bullmq#3384, #3382, #4052; LanternOps/breeze#1118, vexl-it/vexl#2442: ids of any characters are accepted, and distinct.
 test('ids: any characters, all distinct; only those that are empty, too long or no Unicode are refused, here', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const ids = ['a:b', 'a:b:c', 'a:b:c:d', '{x}', '*', 'é', '123', '00123', ' ', '😀', 'x'.repeat(512), 'é'.repeat(256)]
   const results = await Promise.all(ids.map(id => pannier.schedule.enqueue(queue, { id, delay: HOUR })))
   expect(results.map(({ outcome, id }) => [outcome, id])).toEqual(ids.map(id => ['created', id]))
@@ -81,7 +75,7 @@ test('ids: any characters, all distinct; only those that are empty, too long or 
 
 // OptimalBits/bull#244 (2^31 ms), bullmq#4096 (milliseconds after 2039), #1389: due times are exact, whatever their size.
 test('delays and dates: exact to the millisecond until 9999; negative and past ones are at once', async () => {
-  const queue = newQueue()
+  const queue = newName()
   for (const delay of [2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1]) {
     const before = Date.now()
     const { state, dueAt } = await pannier.schedule.enqueue(queue, { delay })
@@ -103,7 +97,7 @@ test('delays and dates: exact to the millisecond until 9999; negative and past o
 
 // bullmq#1799's kind of surprise is excluded by outcomes; what cannot be is refused before anything is sent.
 test('what cannot be is refused here, by name', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const add = (job: JobOptions<unknown>): Promise<unknown> => pannier.schedule.enqueue(queue, job)
   const cases: [JobOptions<unknown>, string][] = [
     [{ delay: 1.5 }, 'job.delay'], [{ delay: 'x' as '1s' }, 'job.delay'], [{ delay: NaN }, 'job.delay'],
@@ -137,7 +131,7 @@ test('what cannot be is refused here, by name', async () => {
 })
 
 test('a batch is decided job by job, in order', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const results = await pannier.schedule.enqueueBatch(queue, [{ id: 'a', delay: HOUR }, { id: 'b' }, { id: 'a' }, {}])
   expect(results.map(({ outcome, number }) => [outcome, number])).toEqual([['created', 1], ['created', 2], ['existing', 1], ['created', 3]])
   const many = await pannier.schedule.enqueueBatch(queue, Array.from({ length: 1000 }, (_, n) => ({ id: `m${n}`, payload: n })))
@@ -145,7 +139,7 @@ test('a batch is decided job by job, in order', async () => {
 })
 
 test('ingest: a message that comes again, in one call or later, is one job', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const item = (key: string): { dedupKey: string; payload: object; group: string } => ({ dedupKey: key, payload: { key }, group: 'chat' })
   const first = await pannier.schedule.ingest(queue, [item('wamid.1'), item('wamid.2'), item('wamid.1')])
   expect(first.map(({ outcome }) => outcome)).toEqual(['created', 'created', 'existing'])
@@ -162,7 +156,7 @@ test('ingest: a message that comes again, in one call or later, is one job', asy
 })
 
 test('get and list give a job as it is; one that is not there is undefined', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const deadline = new Date(Date.now() + 5 * HOUR)
   await pannier.schedule.enqueue(queue, { id: 'j', delay: '1h', payload: { waId: '49' }, group: 'g', priority: 3, deadline, retry: { maxAttempts: 9 } })
   const job = await pannier.schedule.get<{ waId: string }>(queue, 'j')
@@ -181,7 +175,7 @@ test('get and list give a job as it is; one that is not there is undefined', asy
 })
 
 test('cancel, promote and reschedule in every state', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const { schedule } = pannier
   for (const call of ['cancel', 'promote'] as const) expect(await schedule[call](queue, 'none')).toEqual({ outcome: 'notFound' })
   expect(await schedule.reschedule(queue, 'none', '5s')).toEqual({ outcome: 'notFound' })
@@ -209,7 +203,7 @@ test('cancel, promote and reschedule in every state', async () => {
 
 // bullmq#374, #1356, #2256; SnapOtter#889: taking a job back never fails, however it races its worker.
 test('cancel that races a worker: cancelled, cancelRequested or alreadyFinished, never an error', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const worker = pannier.worker(queue, () => {}, { concurrency: 10 })
   const outcomes = new Set<string>()
   await Promise.all(Array.from({ length: 300 }, async (_, n) => {
@@ -223,7 +217,7 @@ test('cancel that races a worker: cancelled, cancelRequested or alreadyFinished,
 })
 
 test('retryDead and deleteDead, by ids and all of them', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const failing = { retry: { maxAttempts: 1 } }
   await pannier.schedule.enqueueBatch(queue, ['a', 'b', 'c'].map(id => ({ id, ...failing })))
   const fail = (jobs: number): Promise<void> => run(queue, () => Promise.reject(new Error('no')), jobs)
@@ -241,7 +235,7 @@ test('retryDead and deleteDead, by ids and all of them', async () => {
 })
 
 test('a queue is configured field by field, paused, resumed and purged', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const defaults = await pannier.schedule.configureQueue(queue, {})
   expect(defaults).toEqual({
     concurrency: 0, skipDelayed: false, retry: { maxAttempts: 3, base: 60_000, jitterPercent: 0 },
@@ -275,7 +269,7 @@ test('a queue is configured field by field, paused, resumed and purged', async (
 })
 
 test('a job past its deadline is dead, one that asks for an unknown cap too', async () => {
-  const queue = newQueue()
+  const queue = newName()
   await pannier.schedule.enqueue(queue, { id: 'late', deadlineIn: 1 })
   await pannier.schedule.enqueue(queue, { id: 'cap', cap: { policies: 'no such policy', recipient: '49' } })
   await pannier.schedule.enqueue(queue, { id: 'runs' })
@@ -288,7 +282,7 @@ test('a job past its deadline is dead, one that asks for an unknown cap too', as
 })
 
 test('cron: set, set again, changed, listed, deleted; it fires each second with its payload', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const { cron } = pannier.schedule
   const report = { id: 'report', pattern: '30 2 * * *', timeZone: 'America/New_York', template: { payload: { kind: 'daily' }, group: 'g' } }
   expect(await cron.upsert(queue, report)).toMatchObject({ outcome: 'created', nextAt: expect.any(Date) as Date })
@@ -324,7 +318,7 @@ test('cron: set, set again, changed, listed, deleted; it fires each second with 
 
 // bullmq#2874, #76: an event stream says from where it watches, and replays nothing.
 test('watch: from now on, each event once, until `break` or the signal', async () => {
-  const queue = newQueue()
+  const queue = newName()
   await pannier.schedule.enqueue(queue, { id: 'before', delay: HOUR })
   const events: QueueEvent[] = []
   const stop = new AbortController()
@@ -349,7 +343,7 @@ test('watch: from now on, each event once, until `break` or the signal', async (
 })
 
 test('a limiter: never more than its max of starts in any window, over two workers', async () => {
-  const queue = newQueue()
+  const queue = newName()
   await pannier.schedule.configureQueue(queue, { limiter: { max: 20, duration: 500 } })
   await pannier.schedule.enqueueBatch(queue, Array.from({ length: 61 }, () => ({})))
   const starts: number[] = []

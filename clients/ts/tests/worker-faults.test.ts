@@ -4,24 +4,20 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { FencedError, type Handler, type Pannier, type PannierError, type Worker, type WorkerOptions } from '../src/index.js'
 import { compile } from './support/compile.js'
 import { LosingProxy } from './support/proxy.js'
-import { pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { pause, until as comesTrue, within } from './support/states.js'
+import { type Sidecar, sidecarForEach } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
 const workers: Worker<never>[] = []
-beforeEach(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
+sidecarForEach(place => ({ sidecar, pannier } = place))
 afterEach(async () => {
   sidecar.signal('SIGCONT')
   await Promise.all(workers.splice(0).map(worker => worker.close({ timeout: 2000 })))
-  await sidecar.stop()
 })
 
 function work<P>(handler: Handler<P>, options: WorkerOptions = {}, of = pannier): Worker<P> {
@@ -31,14 +27,7 @@ function work<P>(handler: Handler<P>, options: WorkerOptions = {}, of = pannier)
   return worker
 }
 
-async function until(what: string, is: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
-  const deadline = performance.now() + ms
-  while (!(await is())) {
-    if (performance.now() > deadline) expect.fail(`not after ${ms} ms: ${what}`)
-    await pause(10)
-  }
-}
-
+const until = (what: string, is: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> => comesTrue(what, is, ms)
 const totals = async (): Promise<Record<string, number>> => ({ ...((await pannier.schedule.getQueue('q', { timeout: '30s' }))?.totals ?? expect.fail('no queue')) })
 
 test('the sidecar is killed again and again: every job is done, no handler runs twice, for its lease goes on', async () => {

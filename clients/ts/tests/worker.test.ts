@@ -3,26 +3,19 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { FailJob, JobCancelledError, type Job, ReleaseJob, RetryJob, type Handler, type Pannier, type Worker, type WorkerOptions } from '../src/index.js'
 import { compile } from './support/compile.js'
-import { pause, within } from './support/states.js'
-import { Sidecar } from './support/sidecar.js'
+import { newName, pause, until, within } from './support/states.js'
+import { type Sidecar, sidecarForAll } from './support/sidecar.js'
 
 let sidecar: Sidecar
 let pannier: Pannier
 const workers: Worker<never>[] = []
-beforeAll(async () => {
-  sidecar = await Sidecar.start()
-  pannier = await sidecar.connect()
-})
+sidecarForAll(place => ({ sidecar, pannier } = place))
 afterEach(async () => {
   await Promise.all(workers.splice(0).map(worker => worker.close({ timeout: 3000 })))
 })
-afterAll(() => sidecar?.stop())
-
-let queues = 0
-const newQueue = (): string => `queue:${++queues} {*} é😀`
 
 function work<P>(queue: string | string[], handler: Handler<P>, options: WorkerOptions = {}): Worker<P> {
   const worker = pannier.worker<P>(queue, handler, options)
@@ -30,16 +23,8 @@ function work<P>(queue: string | string[], handler: Handler<P>, options: WorkerO
   return worker
 }
 
-async function until(what: string, is: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
-  const deadline = performance.now() + ms
-  while (!(await is())) {
-    if (performance.now() > deadline) expect.fail(`not after ${ms} ms: ${what}`)
-    await pause(10)
-  }
-}
-
 test('5 000 jobs at concurrency 50: each runs once, never more than 50 at once', async () => {
-  const queue = newQueue()
+  const queue = newName()
   for (let n = 0; n < 5000; n += 1000) await pannier.schedule.enqueueBatch(queue, Array.from({ length: 1000 }, (_, i) => ({ payload: n + i })))
   const seen: number[] = []
   let most = 0
@@ -60,7 +45,7 @@ test('5 000 jobs at concurrency 50: each runs once, never more than 50 at once',
 }, 120_000)
 
 test('a handler gets the job as it was enqueued; what it gives is the result', async () => {
-  const queue = newQueue()
+  const queue = newName()
   for (const [n, payload] of [{ waId: '49', ü: [1, null] }, 'text ü', '', new Uint8Array([0, 255]), 0, null, false, undefined].entries()) {
     const before = Date.now()
     await pannier.schedule.enqueue(queue, { id: `j${n}`, ...(payload !== undefined && { payload }), group: `g${n}`, priority: n, retry: { maxAttempts: 7 } })
@@ -76,7 +61,7 @@ test('a handler gets the job as it was enqueued; what it gives is the result', a
 
 test('one worker serves several queues, and starves none of them', async () => {
   for (let n = 0; n < 25; n++) {
-    const queues = [newQueue(), newQueue(), newQueue()]
+    const queues = [newName(), newName(), newName()]
     const seen: string[] = []
     const worker = work(queues, job => void seen.push(job.queue), { concurrency: 1 + (n % 2), name: 'all' })
     await Promise.all(queues.map(queue => pannier.schedule.enqueue(queue, {})))
@@ -87,7 +72,7 @@ test('one worker serves several queues, and starves none of them', async () => {
 })
 
 test('a throwing handler: again after the backoff, then dead with the last error; retryDead gives all attempts anew', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const times: number[] = []
   const ends: boolean[] = []
   let heal = false
@@ -118,7 +103,7 @@ test('a throwing handler: again after the backoff, then dead with the last error
 })
 
 test('FailJob: dead at once. RetryJob: again when it says. Any thrown value counts as a failure', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const seen: number[] = []
   work(queue, job => {
     seen.push(performance.now())
@@ -139,7 +124,7 @@ test('FailJob: dead at once. RetryJob: again when it says. Any thrown value coun
 
 // bullmq#3000, #2403: a job that is put off counts no attempt; at once is at once.
 test('ReleaseJob ten times with one attempt allowed: the attempt stays 1, and the job is done in the end', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const attempts: number[] = []
   work(queue, job => {
     attempts.push(job.attempt)
@@ -151,7 +136,7 @@ test('ReleaseJob ten times with one attempt allowed: the attempt stays 1, and th
 })
 
 test('cancel of a running job aborts its signal; the handler that throws then leaves it cancelled, one that ends leaves it done', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const reasons: unknown[] = []
   work(queue, async (job, { signal }) => {
     await new Promise(resolve => signal.addEventListener('abort', resolve))
@@ -168,7 +153,7 @@ test('cancel of a running job aborts its signal; the handler that throws then le
 })
 
 test('progress is kept with the job, the newest one; the next attempt sees it', async () => {
-  const queue = newQueue()
+  const queue = newName()
   let last: unknown
   work(queue, async job => {
     last = job.lastProgress
@@ -184,7 +169,7 @@ test('progress is kept with the job, the newest one; the next attempt sees it', 
 })
 
 test('a result that cannot be kept is said; the job is done all the same, and not run again', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const problems: string[] = []
   const results: unknown[] = ['x'.repeat(70_000), 1n, () => {}]
   const worker = work<number>(queue, job => results[job.payload])
@@ -196,7 +181,7 @@ test('a result that cannot be kept is said; the job is done all the same, and no
 })
 
 test('listeners and rejections disturb nobody', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const worker = work(queue, () => Promise.reject(new FailJob('no')))
   worker.on('failed', () => {
     throw new Error('a bad listener')
@@ -210,7 +195,7 @@ test('listeners and rejections disturb nobody', async () => {
 
 // bullmq#834, #4163; OptimalBits/bull#1615, #2714: closing waits for what runs, failing jobs too, and renews their leases meanwhile.
 test('close: takes no more, lets ten running ones end (five fail), loses nothing and counts no attempt', async () => {
-  const queue = newQueue()
+  const queue = newName()
   for (let n = 0; n < 100; n++) await pannier.schedule.enqueue(queue, { id: `j${n}`, retry: { maxAttempts: 1 } })
   let started = 0
   const worker = work(queue, async () => {
@@ -234,7 +219,7 @@ test('close: takes no more, lets ten running ones end (five fail), loses nothing
 })
 
 test('close while jobs stream in: each ends exactly once, by this worker or the next; none has two attempts', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const runs = new Map<string, number[]>()
   const note: Handler = async job => {
     runs.set(job.id, [...(runs.get(job.id) ?? []), job.attempt])
@@ -254,7 +239,7 @@ test('close while jobs stream in: each ends exactly once, by this worker or the 
 })
 
 test('close that runs out of time: handlers are told, the jobs of those that heed go back uncounted, and it ends', async () => {
-  const queue = newQueue()
+  const queue = newName()
   let release!: () => void
   const stuck = new Promise<void>(resolve => (release = resolve))
   const worker = work(queue, async (job, { signal }) => {
@@ -277,7 +262,7 @@ test('close that runs out of time: handlers are told, the jobs of those that hee
 })
 
 test('`await using` closes; closing the connection closes its workers', async () => {
-  const queue = newQueue()
+  const queue = newName()
   let ended = 0
   const handler = async (): Promise<void> => {
     await pause(200)
@@ -312,7 +297,7 @@ test('bad options throw at once, and say what was meant', () => {
 
 // OptimalBits/bull#1925, #1755: what comes back keeps its priority.
 test('a job of priority 1 that failed goes before those of priority 5', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const order: string[] = []
   await pannier.schedule.enqueueBatch(queue, [...Array.from({ length: 5 }, (_, n) => ({ id: `low${n}`, priority: 5 })), { id: 'high', priority: 1 }])
   work(queue, job => {
@@ -325,7 +310,7 @@ test('a job of priority 1 that failed goes before those of priority 5', async ()
 })
 
 test('groups: in the order of acceptance, one at a time, over two workers; a failing head holds its followers', async () => {
-  const queue = newQueue()
+  const queue = newName()
   const GROUPS = 20
   const jobs = Array.from({ length: 400 }, (_, n) => ({ payload: n, group: `chat${n % GROUPS}`, retry: { base: 20 } }))
   await pannier.schedule.enqueueBatch(queue, jobs)

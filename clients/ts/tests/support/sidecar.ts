@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, beforeEach } from 'vitest'
 import { connect, type ConnectOptions } from '../../src/index.js'
 import type { Pannier } from '../../src/pannier.js'
 import { Valkey } from './valkey.js'
@@ -16,6 +17,42 @@ function binary(): string {
   const found = [process.env.PANNIER_BIN, ...built].find(path => path && existsSync(path))
   if (!found) throw new Error('there is no pannier binary: run `cargo build`, or set PANNIER_BIN')
   return found
+}
+
+export interface SidecarOptions {
+  valkey?: string[]
+  args?: string[]
+}
+
+/** What most tests work with. */
+export interface Place {
+  sidecar: Sidecar
+  pannier: Pannier
+}
+
+/** One sidecar, with a connection to it, for all tests of a file: `use` is told before the first. */
+export function sidecarForAll(use: (place: Place) => void, options?: SidecarOptions): void {
+  const { start, stop } = placeOf(use, options)
+  beforeAll(start)
+  afterAll(stop)
+}
+
+/** One for each test of a file. */
+export function sidecarForEach(use: (place: Place) => void): void {
+  const { start, stop } = placeOf(use)
+  beforeEach(start)
+  afterEach(stop)
+}
+
+function placeOf(use: (place: Place) => void, options?: SidecarOptions): { start: () => Promise<void>; stop: () => Promise<void> | undefined } {
+  let sidecar: Sidecar | undefined
+  return {
+    start: async () => {
+      sidecar = await Sidecar.start(options)
+      use({ sidecar, pannier: await sidecar.connect() })
+    },
+    stop: () => sidecar?.stop(),
+  }
 }
 
 export class Sidecar {
@@ -30,7 +67,7 @@ export class Sidecar {
     private readonly args: string[],
   ) {}
 
-  static async start(options: { valkey?: string[]; args?: string[] } = {}): Promise<Sidecar> {
+  static async start(options: SidecarOptions = {}): Promise<Sidecar> {
     const sidecar = new Sidecar(await Valkey.start(options.valkey), options.args ?? [])
     for (const name of ['run', 'data']) mkdirSync(join(sidecar.folder, name), { mode: 0o700 })
     const made = spawnSync(binary(), ['keys', 'init', '--keyring', sidecar.#keyring], { encoding: 'utf8' })

@@ -1,6 +1,6 @@
-// Shorthand for tests of the auth state.
+// Shorthand of the tests, most of it for the auth state.
 
-import { vi } from 'vitest'
+import { expect, vi } from 'vitest'
 import type { SignalDataSet } from 'baileys'
 import { usePannierAuthState, type AuthStateOptions, type PannierAuthState } from '../../src/baileys/index.js'
 import type { PannierError } from '../../src/index.js'
@@ -16,7 +16,7 @@ export interface Watched extends PannierAuthState {
 
 let names = 0
 
-/** A session name that no other test has. */
+/** A name that no other test has. */
 export function newName(): string {
   return `bot:${process.pid}/${++names} {*} +49 é😀`
 }
@@ -60,6 +60,18 @@ export async function messagesDuring(work: () => Promise<unknown>): Promise<numb
     return spy.mock.calls.length
   } finally {
     spy.mockRestore()
+  }
+}
+
+/** Why a call failed, which it must. */
+export const error = (work: Promise<unknown>): Promise<PannierError> => work.then(() => expect.fail('it did not fail'), (reason: PannierError) => reason)
+
+/** Waits until it is so. */
+export async function until(what: string, is: () => boolean | Promise<boolean>, ms = 10_000): Promise<void> {
+  const deadline = performance.now() + ms
+  while (!(await is())) {
+    if (performance.now() > deadline) expect.fail(`not after ${ms} ms: ${what}`)
+    await pause(10)
   }
 }
 
