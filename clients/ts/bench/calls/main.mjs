@@ -4,8 +4,9 @@ import { writeFileSync } from 'node:fs'
 import { cpus, loadavg } from 'node:os'
 import { parseArgs } from 'node:util'
 import { connect } from '../../dist/index.js'
+import { machine, median, timed } from '../measure.mjs'
 import { ioredis } from './recipes.mjs'
-import { cpuMs, keyBytes, servers } from './servers.mjs'
+import { keyBytes, servers } from './servers.mjs'
 
 const { values: options } = parseArgs({
   options: {
@@ -63,20 +64,9 @@ async function measure(call, clients, count, atOnce) {
   const worker = async () => {
     while (left-- > 0) await call(clients, ++number)
   }
-  const before = { node: process.cpuUsage(), valkey: cpuMs(env.valkeyPid), sidecar: cpuMs(env.sidecarPid) }
-  const started = performance.now()
-  await Promise.all(Array.from({ length: atOnce }, worker))
-  const us = ((performance.now() - started) * 1000) / count
-  const node = process.cpuUsage(before.node)
-  return {
-    us,
-    node: (node.user + node.system) / count,
-    valkey: ((cpuMs(env.valkeyPid) - before.valkey) * 1000) / count,
-    sidecar: ((cpuMs(env.sidecarPid) - before.sidecar) * 1000) / count,
-  }
+  return timed(env, count, () => Promise.all(Array.from({ length: atOnce }, worker)))
 }
 
-const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 const samples = {}
 for (let round = -1; round < ROUNDS; round++) {
   for (const [call, contenders] of Object.entries(CALLS)) {
@@ -152,8 +142,7 @@ async function memory() {
 
 const bytes = options.call.length === 3 ? await memory() : []
 if (options.json) {
-  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, load, node: process.version, valkey: env.version, fsync: options.fsync, date: new Date().toISOString() }
-  writeFileSync(options.json, JSON.stringify({ machine, samples, bytes }, null, 2))
+  writeFileSync(options.json, JSON.stringify({ machine: machine(env, options.fsync, load), samples, bytes }, null, 2))
 }
 await pannier.close()
 for (const { redis } of [single, pipelined]) redis.disconnect()

@@ -1,6 +1,6 @@
 // A Valkey and a sidecar of the benchmark's own, in a directory of its own.
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -41,17 +41,6 @@ export async function servers(fsync) {
       valkey.kill('SIGKILL')
       rmSync(folder, { recursive: true, force: true })
     },
-  }
-}
-
-/** User and system time of a process so far, in ms; NaN where there is no /proc. Clock ticks are 100 a second on every Linux that Node runs on. */
-export function cpuMs(pid) {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return (Number(fields[11]) + Number(fields[12])) * 10
-  } catch {
-    return Number.NaN
   }
 }
 

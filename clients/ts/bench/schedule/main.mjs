@@ -7,7 +7,8 @@ import { cpus, loadavg } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { connect } from '../../dist/index.js'
-import { cpuMs, keyBytes, servers } from '../calls/servers.mjs'
+import { keyBytes, servers } from '../calls/servers.mjs'
+import { machine, median, timed } from '../measure.mjs'
 import { bullmq, pannier } from './contenders.mjs'
 
 const { values: options } = parseArgs({
@@ -29,28 +30,13 @@ const [load] = loadavg()
 const env = await servers(options.fsync)
 const contenders = [bullmq(env.socket), pannier(await connect({ address: env.address }))]
 
-/** Of each thing measured: jobs, and how long they took, with the processors' share. */
-async function timed(count, work) {
-  const before = { node: process.cpuUsage(), valkey: cpuMs(env.valkeyPid), sidecar: cpuMs(env.sidecarPid) }
-  const started = performance.now()
-  await work()
-  const us = ((performance.now() - started) * 1000) / count
-  const node = process.cpuUsage(before.node)
-  return {
-    us,
-    node: (node.user + node.system) / count,
-    valkey: ((cpuMs(env.valkeyPid) - before.valkey) * 1000) / count,
-    sidecar: ((cpuMs(env.sidecarPid) - before.sidecar) * 1000) / count,
-  }
-}
-
 /** Works on so many jobs of a queue that has them. */
 async function process_(queue, count, concurrency) {
   let left = count
   let done
   const all = new Promise(resolve => (done = resolve))
   let stop
-  const sample = await timed(count, async () => {
+  const sample = await timed(env, count, async () => {
     stop = await queue.work(concurrency, async () => {
       if (--left === 0) done()
     })
@@ -71,7 +57,7 @@ async function round(contender, jobs, one) {
   const samples = {}
   {
     const queue = contender.queue()
-    samples['add, one by one'] = await timed(one, async () => {
+    samples['add, one by one'] = await timed(env, one, async () => {
       for (let n = 0; n < one; n++) await queue.add(n)
     })
     await queue.close()
@@ -79,14 +65,14 @@ async function round(contender, jobs, one) {
   {
     const queue = contender.queue()
     let n = 0
-    samples[`add, ${AT_ONCE} at once`] = await timed(jobs, () => Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    samples[`add, ${AT_ONCE} at once`] = await timed(env, jobs, () => Promise.all(Array.from({ length: AT_ONCE }, async () => {
       while (n < jobs) await queue.add(n++)
     })))
     await queue.close()
   }
   {
     const queue = contender.queue()
-    samples['add, a batch of 1 000'] = await timed(1000, () => queue.addMany(1000))
+    samples['add, a batch of 1 000'] = await timed(env, 1000, () => queue.addMany(1000))
     await queue.close()
   }
   for (const concurrency of CONCURRENCY) {
@@ -152,7 +138,6 @@ async function bytes(contender) {
   return (waiting.bytes - empty.bytes) / N
 }
 
-const median = list => [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)]
 const samples = {}
 for (let n = -1; n < ROUNDS; n++) {
   for (let turn = 0; turn < contenders.length; turn++) {
@@ -198,8 +183,7 @@ line('bytes of a delayed job in Valkey', ({ name }) => size[name])
 if (options.recovery) line('ms from kill -9 to the next start, defaults', ({ name }) => recovered[name])
 
 if (options.json) {
-  const machine = { cpu: cpus()[0]?.model, cores: cpus().length, load, node: process.version, valkey: env.version, fsync: options.fsync, date: new Date().toISOString() }
-  writeFileSync(options.json, JSON.stringify({ machine, samples, late, size, recovered }, null, 2))
+  writeFileSync(options.json, JSON.stringify({ machine: machine(env, options.fsync, load), samples, late, size, recovered }, null, 2))
 }
 for (const contender of contenders) await contender.close()
 env.stop()
