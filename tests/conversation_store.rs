@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pannier::proto::v1::{self, AdvanceRequest, ListConversationsRequest};
+use pannier::proto::v1::{self, AdvanceRequest, ListConversationsRequest, advance_response::Outcome};
 use support::{
     conversations::{go, idle, read, sleep},
     leak::Watch,
@@ -151,4 +151,35 @@ async fn without_valkey_a_conversation_is_unavailable_and_comes_back() {
     assert_unavailable(&refused);
     valkey.spawn();
     assert_eq!(read(&sidecar, "chat").await.step, "s");
+}
+
+/// What a sidecar knows of a conversation is out of date when another one has changed it, or when the database was set back.
+#[tokio::test]
+async fn a_change_never_begins_with_what_is_out_of_date() {
+    let (valkey, one) = start().await;
+    let two = one.beside("two.sock").await;
+    let set = |name: &str| AdvanceRequest { set: fields(&[(name, "1")]), ..advance("chat") };
+    let (_, first) = go(&one, set("a")).await;
+    let (_, second) = go(&two, set("b")).await;
+    let (outcome, third) = go(&one, set("c")).await;
+    assert_eq!(outcome, Outcome::Advanced);
+    assert_eq!(names(&third), ["a", "b", "c"]);
+    assert!(first.version < second.version && second.version < third.version);
+
+    // Both sidecars go on from a copy: what the first one knows has the version, and not the state, of what is there.
+    let key = valkey.keys("*:s")[0].clone();
+    let mut connection = valkey.connection();
+    let copy: Vec<u8> = redis::cmd("DUMP").arg(&key).query(&mut connection).unwrap();
+    let (_, lost) = go(&one, set("lost")).await;
+    redis::cmd("RESTORE").arg(&key).arg(600_000).arg(&copy).arg("REPLACE").exec(&mut connection).unwrap();
+    let (_, other) = go(&two, set("d")).await;
+    assert_eq!(other.version, lost.version);
+    let (_, last) = go(&one, set("e")).await;
+    assert_eq!(names(&last), ["a", "b", "c", "d", "e"]);
+}
+
+fn names(state: &v1::ConversationState) -> Vec<&str> {
+    let mut names: Vec<_> = state.fields.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
 }

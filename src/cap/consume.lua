@@ -1,27 +1,28 @@
 -- Asks for leave to send: all policies are judged, then all counted.
 -- KEYS: policies, send, inbound, then for each policy: counter, reserved
--- ARGV: fingerprint of the send, n, reserve for (ms; '' = commit), recipient (8 bytes), the send's short name (8 bytes), then for each
---       policy: name (8 bytes), revision, and the current window's start and end (fixed only)
+-- ARGV: packed: n, reserve for (ms; 0 = commit), fingerprint of the send, recipient (8 bytes), the send's short name (8 bytes); then for
+--       each policy packed: name (8 bytes), revision, and the current window's start and end (fixed only)
 -- Reply: ALLOWED now till, REPLAYED now state till (each with limit, used, reset of each policy) | DENIED now k wait | NEVER now k |
 --        MISMATCH now | NO_POLICY k | STALE_POLICY k packed | STALE_WINDOW now | FULL
 local KEEP_LEAST, KEEP_MOST = 48 * 3600 * 1000, 8 * 24 * 3600 * 1000
-local n, lapses = tonumber(ARGV[2]), ARGV[3] ~= ''
-local s = load_send(KEYS[2])
+local n, holds, fingerprint, recipient, short = struct.unpack('>I7I6c8c8c8', ARGV[1])
+local lapses = holds > 0
+local s = load_send(raws[1])
 if s and ((s.state == 'R' or s.state == 'C') and s.till > now) then
-  if s.fingerprint ~= ARGV[1] then return {'MISMATCH', int(now)} end
-  local reply = {'REPLAYED', int(now), s.state, int(s.till)}
+  if s.fingerprint ~= fingerprint then return {'MISMATCH', now} end
+  local reply = {'REPLAYED', now, s.state, s.till}
   for _, p in ipairs(s.parts) do told(reply, p.limit, p.used, p.reset) end
   return reply
 end
 
-local list, refusal = policies(6, ARGV[4], n)
+local list, refusal = policies(recipient, n)
 if not list then return refusal end
 local slowest, keep = nil, KEEP_LEAST
 for k, p in ipairs(list) do
-  if p.never then return {'NEVER', int(now), int(k)} end
+  if p.never then return {'NEVER', now, k} end
   if p.wait > 0 and (not slowest or p.wait > list[slowest].wait) then slowest = k end
   -- What has lapsed goes at the next write; the bucket has seen to its own.
-  if p.algorithm ~= 'G' then
+  if p.algorithm ~= 'G' and #p.reserved > 0 then
     local live = {}
     for _, r in ipairs(p.reserved) do
       if r.lapses > now then live[#live + 1] = r end
@@ -29,8 +30,8 @@ for k, p in ipairs(list) do
     p.reserved = live
   end
 end
-if slowest then return {'DENIED', int(now), int(slowest), int(list[slowest].wait)} end
-local till = lapses and now + tonumber(ARGV[3]) or 0
+if slowest then return {'DENIED', now, slowest, list[slowest].wait} end
+local till = lapses and now + holds or 0
 for _, p in ipairs(list) do
   if lapses and #p.reserved >= RESERVED_MAX then return {'FULL'} end
 end
@@ -41,7 +42,7 @@ for k, p in ipairs(list) do
   count[p.algorithm](p, n, lapses)
   local took = p.algorithm ~= 'U' or not p.open
   if lapses and took then
-    p.reserved[#p.reserved + 1] = {send = ARGV[5], lapses = till, a = p.a, b = p.b, recipient = p.recipient}
+    p.reserved[#p.reserved + 1] = {send = short, lapses = till, a = p.a, b = p.b, recipient = p.recipient}
   end
   if #p.reserved > 0 then
     local last = p.algorithm == 'G' and p.until_ or 0
@@ -69,7 +70,7 @@ for k, p in ipairs(list) do
     or p.window)
 end
 keep = math.min(keep, KEEP_MOST)
-local send = {state = lapses and 'R' or 'C', till = lapses and till or now + keep, keep = keep, fingerprint = ARGV[1],
+local send = {state = lapses and 'R' or 'C', till = lapses and till or now + keep, keep = keep, fingerprint = fingerprint,
   marks = s and s.marks or {}, parts = parts}
 save_send(KEYS[2], send, (lapses and till - now or 0) + keep + COLLECT)
-return {'ALLOWED', int(now), int(send.till), unpack(reply)}
+return {'ALLOWED', now, send.till, unpack(reply)}

@@ -15,7 +15,8 @@
 --   inbound    I6 until when the service window is open · marks
 -- A mark: 7 bytes of a request id's HMAC · 1 what it did. Logical instants decide; a key's TTL only collects what is past them.
 local COLLECT, NOBODY = 60000, string.rep('\0', 8)
-local POLICY, SEND, PART, RESERVED = '>c1BI8I8I8I8I6c8B', '>c1I6I5c8B', '>c1c16I7I6I6', '>c8I6I7I6c8'
+local POLICY, SEND, RESERVED = '>c1BI8I8I8I8I6c8B', '>c1I6I5c8B', '>c8I6I7I6c8'
+local PART, PART_UNIQUE = '>c1c16I7I6I6I5I5I6', '>c1c16I7I6I6c8I5I5I6'
 local RESERVED_SIZE, RESERVED_MAX = 35, 256
 
 local function policy(packed)
@@ -26,9 +27,9 @@ local function policy(packed)
 end
 
 -- Reservations of one counter.
-local function reservations(key)
-  local raw, list = redis.call('GET', key) or '', {}
-  for at = 1, #raw, RESERVED_SIZE do
+local function reservations(raw)
+  local list = {}
+  for at = 1, raw and #raw or 0, RESERVED_SIZE do
     local r = {}
     r.send, r.lapses, r.a, r.b, r.recipient = struct.unpack(RESERVED, raw, at)
     list[#list + 1] = r
@@ -43,32 +44,31 @@ local function pack_reservations(list)
 end
 
 -- A send, if one is remembered. `parts` are what it took, in the order of its policies.
-local function load_send(key)
-  local raw = redis.call('GET', key)
+local function load_send(raw)
   if not raw then return nil end
   local s, marks, at = {parts = {}}, 0, 1
   s.state, s.till, s.keep, s.fingerprint, marks, at = struct.unpack(SEND, raw)
   s.marks, at = marks_in(raw, at, marks)
   while at <= #raw do
     local p = {recipient = NOBODY}
-    p.algorithm, p.counter, p.a, p.b, p.ends, at = struct.unpack(PART, raw, at)
-    if p.algorithm == 'U' then
-      p.recipient, at = string.sub(raw, at, at + 7), at + 8
+    if string.sub(raw, at, at) == 'U' then
+      p.algorithm, p.counter, p.a, p.b, p.ends, p.recipient, p.limit, p.used, p.reset, at = struct.unpack(PART_UNIQUE, raw, at)
+    else
+      p.algorithm, p.counter, p.a, p.b, p.ends, p.limit, p.used, p.reset, at = struct.unpack(PART, raw, at)
     end
-    p.limit, p.used, p.reset, at = struct.unpack('>I5I5I6', raw, at)
     s.parts[#s.parts + 1] = p
   end
   return s
 end
 
 local function save_send(key, s, stays)
-  local packed = {struct.pack(SEND, s.state, s.till, s.keep, s.fingerprint, #s.marks), table.concat(s.marks)}
+  local packed = struct.pack(SEND, s.state, s.till, s.keep, s.fingerprint, #s.marks) .. table.concat(s.marks)
   for _, p in ipairs(s.parts) do
-    packed[#packed + 1] = struct.pack(PART, p.algorithm, p.counter, p.a, p.b, p.ends)
-    if p.algorithm == 'U' then packed[#packed + 1] = p.recipient end
-    packed[#packed + 1] = struct.pack('>I5I5I6', p.limit, p.used, p.reset)
+    packed = packed .. (p.algorithm == 'U' and
+      struct.pack(PART_UNIQUE, p.algorithm, p.counter, p.a, p.b, p.ends, p.recipient, p.limit, p.used, p.reset) or
+      struct.pack(PART, p.algorithm, p.counter, p.a, p.b, p.ends, p.limit, p.used, p.reset))
   end
-  redis.call('SET', key, table.concat(packed), 'PX', int(stays))
+  redis.call('SET', key, packed, 'PX', int(stays))
 end
 
 -- What is left, at instant `at` (µs), of what a send took from a bucket.
@@ -76,8 +76,7 @@ local function bucket_rest(a, b, at)
   return math.max(0, math.min(b, a + b - at))
 end
 
-local function load_bucket(key)
-  local raw = redis.call('GET', key)
+local function load_bucket(raw)
   if not raw then return 0 end
   local _, whole = struct.unpack('>c1I7', raw)
   return whole
@@ -87,8 +86,8 @@ local function save_bucket(key, whole, now)
   redis.call('SET', key, struct.pack('>c1I7', 'G', whole), 'PX', int(math.max(0, math.ceil(whole / 1000) - now) + COLLECT))
 end
 
-local function load_log(key)
-  local raw, log = redis.call('GET', key), {}
+local function load_log(raw)
+  local log = {}
   for at = 2, raw and #raw or 0, 7 do
     local time, n = struct.unpack('>I6B', raw, at)
     log[#log + 1] = {time, n}
@@ -102,8 +101,7 @@ local function pack_log(log)
   return table.concat(packed)
 end
 
-local function load_fixed(key)
-  local raw = redis.call('GET', key)
+local function load_fixed(raw)
   if not raw then return 0, 0 end
   local _, start, used = struct.unpack('>c1I6I5', raw)
   return start, used

@@ -2,15 +2,29 @@
 
 use crate::{owner::scripts::script, valkey::Script};
 
+/// A script that judges policies, with the rules that it is given.
+macro_rules! judging {
+    ($name:literal, $shebang:literal, $decision:literal, $($rule:literal),+) => {
+        script!($name, $shebang, "../owner/marks.lua", "prelude.lua", "judge.lua", $($rule),+, $decision)
+    };
+}
+
+/// For policies of any rules. The next four are the same for those of one rule: each run of a script makes its functions anew,
+/// and the fewer there are the sooner it is done.
 pub static CONSUME: Script =
-    script!("cap/consume", "#!lua", "../owner/marks.lua", "prelude.lua", "judge.lua", "consume.lua");
-pub static PEEK: Script = script!(
+    judging!("cap/consume", "#!lua", "consume.lua", "fixed.lua", "rolling.lua", "bucket.lua", "unique.lua");
+pub static CONSUME_FIXED: Script = judging!("cap/consume_fixed", "#!lua", "consume.lua", "fixed.lua");
+pub static CONSUME_ROLLING: Script = judging!("cap/consume_rolling", "#!lua", "consume.lua", "rolling.lua");
+pub static CONSUME_BUCKET: Script = judging!("cap/consume_bucket", "#!lua", "consume.lua", "bucket.lua");
+pub static CONSUME_UNIQUE: Script = judging!("cap/consume_unique", "#!lua", "consume.lua", "unique.lua");
+pub static PEEK: Script = judging!(
     "cap/peek",
     "#!lua flags=no-writes",
-    "../owner/marks.lua",
-    "prelude.lua",
-    "judge.lua",
-    "peek.lua"
+    "peek.lua",
+    "fixed.lua",
+    "rolling.lua",
+    "bucket.lua",
+    "unique.lua"
 );
 pub static SEND: Script =
     script!("cap/send", "#!lua flags=no-writes", "../owner/marks.lua", "prelude.lua", "send.lua");
@@ -29,4 +43,16 @@ pub static DELETE_POLICY: Script = script!(
 );
 
 /// All of them, to be loaded on every connect.
-pub static ALL: &[&Script] = &[&CONSUME, &PEEK, &SEND, &SETTLE, &INBOUND, &SET_POLICY, &DELETE_POLICY];
+pub static ALL: &[&Script] = &[
+    &CONSUME,
+    &CONSUME_FIXED,
+    &CONSUME_ROLLING,
+    &CONSUME_BUCKET,
+    &CONSUME_UNIQUE,
+    &PEEK,
+    &SEND,
+    &SETTLE,
+    &INBOUND,
+    &SET_POLICY,
+    &DELETE_POLICY,
+];

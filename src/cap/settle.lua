@@ -4,7 +4,7 @@
 -- Reply: CONFIRMED | REFUNDED | LAPSED | NONE | MOVED (its counters are not those named)
 local now_us = server_us()
 local now = math.floor(now_us / 1000)
-local s = load_send(KEYS[1])
+local s = load_send(redis.call('GET', KEYS[1]))
 if not s or (s.state ~= 'R' and s.till <= now) then return {'NONE'} end
 local before = found(s.marks, ARGV[1])
 if before == 'K' then return {'CONFIRMED'} end
@@ -29,19 +29,19 @@ end
 local add, take = {}, {}
 
 function add.F(key, p)
-  local start, used = load_fixed(key)
+  local start, used = load_fixed(redis.call('GET', key))
   if start > p.a then return end
   redis.call('SET', key, struct.pack('>c1I6I5', 'F', p.a, (start == p.a and used or 0) + p.b), 'PX', stays(key, p.ends))
 end
 
 function take.F(key, p)
-  local start, used = load_fixed(key)
+  local start, used = load_fixed(redis.call('GET', key))
   if start ~= p.a then return end
   redis.call('SET', key, struct.pack('>c1I6I5', 'F', start, math.max(0, used - p.b)), 'PX', stays(key, p.ends))
 end
 
 function add.R(key, p)
-  local log = load_log(key)
+  local log = load_log(redis.call('GET', key))
   local at = #log + 1
   while at > 1 and log[at - 1][1] > p.a do at = at - 1 end
   table.insert(log, at, {p.a, p.b})
@@ -49,7 +49,7 @@ function add.R(key, p)
 end
 
 function take.R(key, p)
-  local log = load_log(key)
+  local log = load_log(redis.call('GET', key))
   for at, one in ipairs(log) do
     if one[1] == p.a and one[2] == p.b then
       table.remove(log, at)
@@ -63,7 +63,7 @@ end
 function add.G() end
 
 function take.G(key, p)
-  local whole = load_bucket(key)
+  local whole = load_bucket(redis.call('GET', key))
   local rest = bucket_rest(p.a, p.b, now_us)
   if whole > 0 and rest > 0 then save_bucket(key, math.max(0, whole - rest), now) end
 end
@@ -96,7 +96,7 @@ for k, p in ipairs(s.parts) do
   end
   if held then
     local rest = {}
-    for _, r in ipairs(reservations(reserved)) do
+    for _, r in ipairs(reservations(redis.call('GET', reserved))) do
       if r.send ~= ARGV[3] then rest[#rest + 1] = r end
     end
     if #rest == 0 then

@@ -79,10 +79,30 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// The script for these rules.
+    fn consume(&self) -> &'static Script {
+        let script = |stored: &Arc<Stored>| match stored.policy.rule {
+            Rule::Fixed(_) => &scripts::CONSUME_FIXED,
+            Rule::Rolling { .. } => &scripts::CONSUME_ROLLING,
+            Rule::Gcra { .. } => &scripts::CONSUME_BUCKET,
+            Rule::Unique { .. } => &scripts::CONSUME_UNIQUE,
+        };
+        let mut all = self.stored.iter().map(script);
+        match all.next() {
+            Some(first) if all.all(|other| std::ptr::eq(first, other)) => first,
+            _ => &scripts::CONSUME,
+        }
+    }
+
     /// What each policy adds to the arguments.
     fn push_args(&self, args: &mut Vec<Vec<u8>>) {
         for (stored, (start, end)) in self.stored.iter().zip(&self.windows) {
-            args.extend([stored.field.to_vec(), decimal(stored.revision), decimal(*start), decimal(*end)]);
+            let mut packed = Vec::with_capacity(28);
+            packed.extend_from_slice(&stored.field);
+            packed.extend_from_slice(&stored.revision.to_be_bytes());
+            packed.extend_from_slice(&start.to_be_bytes()[2..]);
+            packed.extend_from_slice(&end.to_be_bytes()[2..]);
+            args.push(packed);
         }
     }
 }
@@ -125,18 +145,18 @@ impl Store {
         let fingerprint =
             names.fingerprint(&keyring, asked.n, reserve_ms.is_some(), asked.subject, asked.policies);
         for _ in 0..TRIES {
-            let prepared = self.prepare(names, asked, deadline).await?;
+            let prepared = self.prepare(names, asked, false, deadline).await?;
             let mut keys = vec![names.policies(), names.send_key(&send), prepared.inbound.clone()];
             keys.extend(prepared.keys.iter().cloned());
-            let mut args = vec![
-                fingerprint.clone(),
-                decimal(asked.n),
-                reserve_ms.map(decimal).unwrap_or_default(),
-                prepared.recipient.clone(),
-                send[..8].to_vec(),
-            ];
+            let mut packed = Vec::with_capacity(37);
+            packed.extend_from_slice(&asked.n.to_be_bytes()[1..]);
+            packed.extend_from_slice(&reserve_ms.unwrap_or(0).to_be_bytes()[2..]);
+            packed.extend_from_slice(&fingerprint);
+            packed.extend_from_slice(&prepared.recipient);
+            packed.extend_from_slice(&send[..8]);
+            let mut args = vec![packed];
             prepared.push_args(&mut args);
-            let mut reply = self.call(&scripts::CONSUME, keys, args, deadline).await?;
+            let mut reply = self.call(prepared.consume(), keys, args, deadline).await?;
             match reply.status() {
                 "ALLOWED" => {
                     self.learn_clock(reply.number()?);
@@ -188,10 +208,14 @@ impl Store {
         deadline: Instant,
     ) -> Result<(Vec<Peeked>, u64)> {
         for _ in 0..TRIES {
-            let prepared = self.prepare(names, asked, deadline).await?;
+            let prepared = self.prepare(names, asked, true, deadline).await?;
             let mut keys = vec![names.policies(), names.policies(), prepared.inbound.clone()];
             keys.extend(prepared.keys.iter().cloned());
-            let mut args = vec![decimal(asked.n), decimal(unit), prepared.recipient.clone()];
+            let mut packed = Vec::with_capacity(22);
+            packed.extend_from_slice(&asked.n.to_be_bytes()[1..]);
+            packed.extend_from_slice(&unit.to_be_bytes()[1..]);
+            packed.extend_from_slice(&prepared.recipient);
+            let mut args = vec![packed];
             prepared.push_args(&mut args);
             let mut reply = self.call(&scripts::PEEK, keys, args, deadline).await?;
             if reply.status() != "OK" {
@@ -219,7 +243,14 @@ impl Store {
         Err(busy())
     }
 
-    async fn prepare(&self, names: &CapNames, asked: &Asked<'_>, deadline: Instant) -> Result<Prepared> {
+    /// With the recipient's service window if that is `wanted`; the rules that look at it get it anyway.
+    async fn prepare(
+        &self,
+        names: &CapNames,
+        asked: &Asked<'_>,
+        wanted: bool,
+        deadline: Instant,
+    ) -> Result<Prepared> {
         let keyring = self.namespaces().keyring.current();
         let now = self.now_ms();
         let (mut stored, mut windows) = (Vec::new(), Vec::new());
@@ -239,7 +270,7 @@ impl Store {
             keys.extend(names.counter_keys(unique, &names.counter(&keyring, &one, asked.subject)));
             stored.push(one);
         }
-        let (inbound, recipient) = if any_unique || !asked.subject.recipient.is_empty() {
+        let (inbound, recipient) = if any_unique || (wanted && !asked.subject.recipient.is_empty()) {
             (names.inbound(&keyring, asked.subject), names.recipient(&keyring, asked.subject.recipient))
         } else {
             (names.no_inbound(), vec![0; 8])

@@ -5,6 +5,7 @@
 //!
 //! `rpc` is the door, `store` the floor.
 
+mod guess;
 mod listing;
 mod rpc;
 mod scripts;

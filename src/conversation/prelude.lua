@@ -61,6 +61,6 @@ end
 
 -- version, started, updated, expires, ceiling (0 = none), sealed; all 0 when idle
 local function told(c, now)
-  if status(c, now) ~= 'STATE' then return '0', '0', '0', '0', '0', '' end
-  return int(c.version), int(c.started), int(c.updated), int(c.expires), int(c.ceiling or 0), c.sealed
+  if status(c, now) ~= 'STATE' then return 0, 0, 0, 0, 0, '' end
+  return c.version, c.started, c.updated, c.expires, c.ceiling or 0, c.sealed
 end

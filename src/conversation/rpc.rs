@@ -52,7 +52,7 @@ pub struct Handler {
 impl Handler {
     /// Over the funnel's link.
     pub fn new(namespaces: Arc<Namespaces>, funnel: Funnel) -> Self {
-        Self { store: Arc::new(Store { namespaces, funnel }) }
+        Self { store: Arc::new(Store::new(namespaces, funnel)) }
     }
 
     fn name(&self, namespace_: String, id_: String) -> Result<Name> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{scripts, state::Content};
+use super::{guess::Guesses, scripts, state::Content};
 use crate::{
     crypto::{Context, Keyring, OwnerTag},
     error::{Error, Reason, Result},
@@ -20,6 +20,8 @@ use crate::{
 pub const KIND: &str = "conversation";
 /// What a key of a conversation ends in.
 pub const KEY: &str = "s";
+/// Bytes of the end of a sealed state, of its authentication tag: no two states have the same.
+const END: usize = 8;
 /// Tries of one change against others.
 const TRIES: usize = 8;
 
@@ -79,6 +81,7 @@ pub enum Advanced {
 pub struct Store {
     pub namespaces: Arc<Namespaces>,
     pub funnel: Funnel,
+    guesses: Guesses,
 }
 
 /// A script's answer: where a conversation stands.
@@ -107,6 +110,11 @@ impl Standing {
 }
 
 impl Store {
+    /// Over the funnel's link.
+    pub fn new(namespaces: Arc<Namespaces>, funnel: Funnel) -> Self {
+        Self { namespaces, funnel, guesses: Guesses::default() }
+    }
+
     /// Names a conversation.
     pub fn name(&self, namespace: String, id: String) -> Name {
         Name::new(&self.namespaces.keyring.current(), namespace, id)
@@ -114,11 +122,12 @@ impl Store {
 
     /// Reads a conversation.
     pub async fn get(&self, name: &Name, deadline: Instant) -> Result<State> {
-        let standing = self.call(&scripts::GET, name, vec![Vec::new()], deadline).await?;
+        let standing = self.read(name, Vec::new(), deadline).await?;
         self.open(name, standing, deadline).await
     }
 
-    /// Changes a conversation, or begins one, by compare-and-set.
+    /// Changes a conversation, or begins one, by compare-and-set. Begins with what is known of it here; what the script finds there
+    /// instead is the next try's.
     pub async fn advance(
         &self,
         name: &Name,
@@ -128,7 +137,7 @@ impl Store {
     ) -> Result<Advanced> {
         let keys = self.namespaces.keys(&name.namespace, deadline).await?;
         let mark = self.mark(name, request_id);
-        let mut standing = self.call(&scripts::GET, name, vec![mark.clone()], deadline).await?;
+        let (mut standing, mut guessed) = (self.guess(name), true);
         for _ in 0..TRIES {
             if !standing.before.is_empty() {
                 return self.replayed(name, standing, deadline).await;
@@ -140,13 +149,24 @@ impl Store {
                 read = b"-1".to_vec();
                 Vec::new()
             } else {
-                standing.state.content = self.content(name, &standing, deadline).await?;
-                match (change.apply)(&standing.state) {
+                let content = match self.content(name, &standing, deadline).await {
+                    Ok(content) => {
+                        standing.state.content = content;
+                        (change.apply)(&standing.state)
+                    }
+                    Err(error) => Err(Refusal::Failed(error)),
+                };
+                match content {
                     Ok(content) => {
                         let sealed =
                             keys.seal(&context(&name.namespace, &name.id), &content.encode(&name.id));
                         standing.state.content = content;
                         sealed
+                    }
+                    // Nothing is refused for a guess.
+                    Err(_) if guessed => {
+                        (standing, guessed) = (self.read(name, mark.clone(), deadline).await?, false);
+                        continue;
                     }
                     Err(Refusal::Conflict) => return Ok(Advanced::Conflict(standing.state)),
                     Err(Refusal::Failed(error)) => return Err(error),
@@ -158,11 +178,13 @@ impl Store {
                 read,
                 decimal(change.ttl_ms),
                 change.max_age_ms.map(decimal).unwrap_or_default(),
-                sealed,
+                sealed.clone(),
+                standing.sealed[standing.sealed.len().saturating_sub(END)..].to_vec(),
             ];
-            standing = self.call(&scripts::ADVANCE, name, args, deadline).await?;
+            (standing, guessed) = (self.call(&scripts::ADVANCE, name, args, deadline).await?, false);
             match standing.status.as_str() {
                 "OK" => {
+                    self.guesses.learn(name.tag, standing.state.version, &sealed);
                     let state = State { content, ..standing.state };
                     return Ok(Advanced::Written { state, replayed: false });
                 }
@@ -175,6 +197,28 @@ impl Store {
             return self.replayed(name, standing, deadline).await;
         }
         Err(Error::new(Reason::Busy, "others keep changing this conversation: try again"))
+    }
+
+    fn guess(&self, name: &Name) -> Standing {
+        let guess = self.guesses.of(&name.tag);
+        let version = guess.as_ref().map_or(0, |guess| guess.version);
+        let state = State {
+            version,
+            started_ms: 0,
+            updated_ms: 0,
+            expires_ms: 0,
+            ceiling_ms: 0,
+            content: Content::idle(),
+        };
+        let sealed = guess.map(|guess| guess.sealed.to_vec()).unwrap_or_default();
+        Standing { status: String::new(), before: String::new(), state, sealed }
+    }
+
+    /// What is there, and what a request had done to it before.
+    async fn read(&self, name: &Name, mark: Vec<u8>, deadline: Instant) -> Result<Standing> {
+        let standing = self.call(&scripts::GET, name, vec![mark], deadline).await?;
+        self.guesses.learn(name.tag, standing.state.version, &standing.sealed);
+        Ok(standing)
     }
 
     async fn replayed(&self, name: &Name, standing: Standing, deadline: Instant) -> Result<Advanced> {
@@ -205,6 +249,7 @@ impl Store {
     pub async fn reset(&self, name: &Name, request_id: &str, deadline: Instant) -> Result<(bool, bool)> {
         let op = self.op(&scripts::RESET, name, vec![self.mark(name, request_id)]);
         let mut reply = Reply::parse(self.funnel.run(op, deadline).await?)?;
+        self.guesses.learn(name.tag, 0, &[]);
         match reply.status() {
             "OK" => Ok((reply.number()? == 1, reply.number()? == 1)),
             _ => Err(unexpected()),

@@ -11,7 +11,7 @@ local what, word = 'N', 'NEW'
 if not free(c, now) then
   local before = found(c and c.marks, request)
   if before == 'n' or before == 't' then
-    return {before == 'n' and 'NEW' or 'TAKEOVER', int(c.fence), int(c.till), '1'}
+    return {before == 'n' and 'NEW' or 'TAKEOVER', c.fence, c.till, 1}
   end
   if c.state == 'P' and now < c.till and (before == 'N' or before == 'T') then
     -- Only the newest claim is still somebody's.
@@ -19,15 +19,15 @@ if not free(c, now) then
       local kind = string.sub(c.marks[n], 8)
       if kind == 'N' or kind == 'T' then
         if string.sub(c.marks[n], 1, 7) == request then
-          return {before == 'N' and 'NEW' or 'TAKEOVER', int(c.fence), int(c.till), '1'}
+          return {before == 'N' and 'NEW' or 'TAKEOVER', c.fence, c.till, 1}
         end
         break
       end
     end
   end
   if fingerprint ~= '' and c.fingerprint ~= '' and fingerprint ~= c.fingerprint then return {'MISMATCH'} end
-  if c.state == 'D' then return {'DUPLICATE', int(c.till), c.result} end
-  if now < c.till then return {'IN_PROGRESS', int(c.till - now)} end
+  if c.state == 'D' then return {'DUPLICATE', c.till, c.result} end
+  if now < c.till then return {'IN_PROGRESS', c.till - now} end
   what, word = 'T', 'TAKEOVER'
   if fingerprint == '' then fingerprint = c.fingerprint end
 end
@@ -41,4 +41,4 @@ else
 end
 remember(taken.marks, request, complete and string.lower(what) or what)
 save(taken, now)
-return {word, int(taken.fence), int(taken.till), '0'}
+return {word, taken.fence, taken.till, 0}

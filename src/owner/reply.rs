@@ -41,7 +41,13 @@ impl Reply {
 
     /// The next element as a whole number.
     pub fn number(&mut self) -> Result<u64> {
-        self.bytes()?.as_deref().and_then(parse_number).ok_or_else(unexpected)
+        match self.values.next() {
+            Some(Value::Int(n)) => u64::try_from(n).ok(),
+            Some(Value::BulkString(bytes)) => parse_number(&bytes),
+            Some(Value::SimpleString(text)) => text.parse().ok(),
+            _ => None,
+        }
+        .ok_or_else(unexpected)
     }
 
     /// The next element as text.
