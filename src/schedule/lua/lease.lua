@@ -14,13 +14,13 @@ local function give(list, number)
 end
 
 local function reply()
-  local all = {'OK', int(now), int(redis.call('ZCARD', RDY)), first(DUE), first(LSE), int(not_before)}
-  for n in pairs(need) do all[#all + 1] = int(n) end
+  local all = {'OK', now, redis.call('ZCARD', RDY), first(DUE), first(LSE), not_before}
+  for n in pairs(need) do all[#all + 1] = n end
   for _, list in ipairs({leased, gated}) do
     all[#all + 1] = '|'
     local sealed = read_all(list, 2, function(number) return {'p' .. field(number), 'g' .. field(number)} end)
     for _, number in ipairs(list) do
-      all[#all + 1] = int(number)
+      all[#all + 1] = number
       -- What is written is written: the worker hears what holds, be it the queue's.
       loaded[number].max = attempts_most(loaded[number])
       all[#all + 1] = packed(loaded[number])

@@ -43,7 +43,7 @@ local trim_at = 0
 local function trim(zset, age, kept)
   age, kept = tonumber(age), tonumber(kept)
   local over = redis.call('ZCARD', zset) - kept
-  local first_ended = tonumber(first(zset))
+  local first_ended = first(zset)
   if over <= 0 and (first_ended == 0 or first_ended + age > now) then
     if first_ended > 0 and (trim_at == 0 or first_ended + age < trim_at) then trim_at = first_ended + age end
     return
@@ -83,9 +83,9 @@ if #ids > 0 then
   done = done + #ids
   if #ids >= most then left = left + 1 end
 end
-local tombstone = tonumber(first(UX))
+local tombstone = first(UX)
 if tombstone > 0 and (trim_at == 0 or tombstone < trim_at) then trim_at = tombstone end
 if done > 0 then finish() end
-local reply = {'OK', int(now), first(DUE), first(LSE), int(trim_at), first(CN), int(left), int(done)}
-for n in pairs(need) do reply[#reply + 1] = int(n) end
+local reply = {'OK', now, first(DUE), first(LSE), trim_at, first(CN), left, done}
+for n in pairs(need) do reply[#reply + 1] = n end
 return reply
