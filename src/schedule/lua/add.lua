@@ -94,9 +94,10 @@ local function create(i)
   if i.group then
     join(number, j)
   elseif j.due <= now then
+    before_ready()
     push(readies, j.priority, ready_member(number, j))
-    ready_added = true
   else
+    before_due()
     push(dues, int(j.due), due_member(number, j, false))
     if not earliest_added or j.due < earliest_added then earliest_added = j.due end
   end

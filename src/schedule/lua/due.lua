@@ -21,8 +21,8 @@ local function promote(most)
   end
   redis.call('ZREM', DUE, unpack(gone))
   if #ready > 0 then
+    before_ready()
     redis.call('ZADD', RDY, unpack(ready))
-    ready_added = true
   end
   return #gone
 end

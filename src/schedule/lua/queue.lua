@@ -64,8 +64,15 @@ local loaded, stored, write_stored = {}, {}, nil
 -- What others are to hear of, once, at the end.
 local totals, events = {}, {}
 local ended, ended_dead = {}, {}
-local ready_added, earliest_added, freed = false, nil, false
-local ready_before, due_before = redis.call('ZCARD', RDY), redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]
+local earliest_added, freed = nil, false
+-- How many were ready, and when the first was due, before this call added any; nil: it has added none.
+local ready_before, due_before
+local function before_ready()
+  if not ready_before then ready_before = redis.call('ZCARD', RDY) end
+end
+local function before_due()
+  if not due_before then due_before = tonumber(redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2] or LATEST + 1) end
+end
 local leases_before = concurrency > 0 and redis.call('ZCARD', LSE) or 0
 
 local function count(what, n)
@@ -86,9 +93,9 @@ local function finish()
   redis.call('HSET', H, 's', int(seq), 'f', int(fence), 't', int(now))
   for what, n in pairs(totals) do redis.call('HINCRBY', H, what, n) end
   local channel = string.sub(KEYS[1], 1, -2)
-  if (ready_added and ready_before == 0) or (freed and leases_before >= concurrency) then
+  if ready_before == 0 or (freed and concurrency > 0 and leases_before >= concurrency) then
     redis.call('PUBLISH', channel .. 'n', '')
-  elseif earliest_added and (not due_before or earliest_added < tonumber(due_before)) then
+  elseif earliest_added and earliest_added < due_before then
     redis.call('PUBLISH', channel .. 'n', '')
   end
   if #events > 0 then redis.call('PUBLISH', channel .. 'e', struct.pack('>I6', now) .. table.concat(events)) end

@@ -1,5 +1,6 @@
 -- Whose turn it is: by time, and in a group.
 local function add_due(number, j, detached)
+  before_due()
   redis.call('ZADD', DUE, int(j.due), due_member(number, j, detached))
   if not earliest_added or j.due < earliest_added then earliest_added = j.due end
 end
@@ -7,8 +8,8 @@ end
 -- A job whose turn in its group it is, or that has none.
 local function put(number, j)
   if j.due <= now then
+    before_ready()
     redis.call('ZADD', RDY, j.priority, ready_member(number, j))
-    ready_added = true
   else
     add_due(number, j, false)
   end
