@@ -174,8 +174,8 @@ async fn a_change_never_begins_with_what_is_out_of_date() {
     redis::cmd("RESTORE").arg(&key).arg(600_000).arg(&copy).arg("REPLACE").exec(&mut connection).unwrap();
     let (_, other) = go(&two, set("d")).await;
     assert_eq!(other.version, lost.version);
-    let (_, last) = go(&one, set("e")).await;
-    assert_eq!(names(&last), ["a", "b", "c", "d", "e"]);
+    let (_, merged) = go(&one, set("e")).await;
+    assert_eq!(names(&merged), ["a", "b", "c", "d", "e"]);
 }
 
 fn names(state: &v1::ConversationState) -> Vec<&str> {
