@@ -1,5 +1,6 @@
 //! The command line. stdout is data only; everything for a person goes to stderr; exit codes are those of sysexits.
 
+mod attach;
 mod blobs;
 mod caps;
 mod completions;
@@ -10,6 +11,7 @@ mod conversations;
 mod healthcheck;
 mod keys;
 mod listing;
+mod moving;
 mod outcome;
 mod output;
 mod queue;
@@ -42,6 +44,8 @@ enum Command {
     Serve(serve::Arguments),
     Stop(stop::Arguments),
     Sessions(sessions::Arguments),
+    Import(moving::ImportArguments),
+    Export(moving::ExportArguments),
     Blobs(blobs::Arguments),
     Queue(queue::Arguments),
     Crons(queue::crons::Arguments),
@@ -78,6 +82,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stop(arguments) => in_runtime(stop::run(arguments)),
         Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
+        Command::Import(arguments) => in_runtime(moving::import(arguments)),
+        Command::Export(arguments) => in_runtime(moving::export(arguments)),
         Command::Blobs(arguments) => in_runtime(blobs::run(arguments)),
         Command::Queue(arguments) => in_runtime(queue::run(arguments)),
         Command::Crons(arguments) => in_runtime(queue::crons::run(arguments)),

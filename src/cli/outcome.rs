@@ -63,8 +63,14 @@ impl From<Status> for Failed {
             Code::NotFound | Code::FailedPrecondition | Code::Aborted | Code::AlreadyExists => NO,
             _ => PROTOCOL,
         };
-        let reason = tonic_types::StatusExt::get_details_error_info(&status)
-            .map_or_else(String::new, |info| format!(" ({})", info.reason));
+        let reason =
+            tonic_types::StatusExt::get_details_error_info(&status).map_or_else(String::new, |info| {
+                let holder = info.metadata.get("owner").map_or_else(String::new, |owner| {
+                    let until = info.metadata.get("until").map_or("its end", String::as_str);
+                    format!(", held by {} until {until}", output::shown(owner))
+                });
+                format!(" ({}{holder})", info.reason)
+            });
         let message =
             if status.message().is_empty() { status.code().description() } else { status.message() };
         Self::new(code, format!("{message}{reason}"))

@@ -17,6 +17,7 @@ pub mod blob;
 pub mod caps;
 pub mod cli;
 pub mod conversations;
+pub mod folder;
 pub mod leak;
 pub mod link;
 pub mod random;

@@ -3,9 +3,10 @@
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
-use super::{Context, stream::Stream};
+use super::Context;
 use crate::{
     cli::{
+        attach::{Stream, record_size},
         outcome::{Failed, NO, Outcome, PROTOCOL},
         output::{self, shown},
     },
@@ -15,8 +16,6 @@ use crate::{
 /// One commit of the copy: well below the limits of 32 MiB and 20 000 items.
 const COMMIT_BYTES: usize = 16 << 20;
 const COMMIT_ITEMS: usize = 5000;
-/// One message of a commit.
-const PART_BYTES: usize = 2 << 20;
 
 /// Copies a session under a new name, which must not exist. Nobody may hold it: two bots with the same keys break each
 /// other, so delete the old one before the copy is used.
@@ -146,39 +145,13 @@ impl Copy {
         }
     }
 
-    /// One commit, in parts that fit into messages.
     async fn commit(&mut self, attributes: Option<v1::Attributes>) -> Outcome {
         let pending = std::mem::take(&mut self.pending);
         if pending.items == 0 && attributes.is_none() {
             return Ok(());
         }
-        self.target.next_request();
         self.op_seq += 1;
-        let part = |more| v1::Commit { op_seq: self.op_seq, more, ..v1::Commit::default() };
-        let (mut commit, mut size) = (part(true), 0);
-        for put in pending.puts {
-            size += put.record.as_ref().map_or(0, record_size);
-            commit.puts.push(put);
-            if size >= PART_BYTES {
-                self.target.send(Op::Commit(std::mem::replace(&mut commit, part(true)))).await?;
-                size = 0;
-            }
-        }
-        for fragment in pending.fragments {
-            size += fragment.data.len();
-            commit.fragments.push(fragment);
-            if size >= PART_BYTES {
-                self.target.send(Op::Commit(std::mem::replace(&mut commit, part(true)))).await?;
-                size = 0;
-            }
-        }
-        commit.more = false;
-        commit.attributes = attributes;
-        self.target.send(Op::Commit(commit)).await?;
-        match self.target.answer().await? {
-            Event::Committed(_) => Ok(()),
-            _ => Err(Failed::new(PROTOCOL, "the sidecar answered something else than a commit")),
-        }
+        self.target.commit(self.op_seq, pending.puts, pending.fragments, attributes).await.map(drop)
     }
 }
 
@@ -195,8 +168,4 @@ impl Pending {
     fn is_large(&self) -> bool {
         self.bytes >= COMMIT_BYTES || self.items >= COMMIT_ITEMS
     }
-}
-
-fn record_size(record: &v1::Record) -> usize {
-    record.value.len() + record.id.len() + record.r#type.len()
 }

@@ -2,22 +2,20 @@
 
 mod copy;
 mod remove;
-mod stream;
 mod view;
 
 use clap::{Args, Subcommand};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    attach::Client,
     context::Place,
     listing::{self, Page},
     outcome::{Failed, NO, Outcome},
     output::{self, json, table},
 };
-use crate::proto::v1::{self, session_service_client::SessionServiceClient};
+use crate::proto::v1;
 
-type Client = SessionServiceClient<Channel>;
 /// What every subcommand works with.
 type Context = super::context::Context<Client>;
 

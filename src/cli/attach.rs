@@ -2,13 +2,21 @@
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, Status, Streaming, transport::Channel};
 
-use super::Client;
-use crate::{
-    cli::outcome::{Failed, Outcome, PROTOCOL, UNAVAILABLE},
-    proto::v1::{self, AttachRequest, AttachResponse, attach_request::Op, attach_response::Event},
+use super::outcome::{Failed, Outcome, PROTOCOL, UNAVAILABLE};
+use crate::proto::v1::{
+    self, AttachRequest, AttachResponse, attach_request::Op, attach_response::Event,
+    session_service_client::SessionServiceClient,
 };
+
+/// The client of sessions.
+pub type Client = SessionServiceClient<Channel>;
+
+/// One message of a commit.
+const PART_BYTES: usize = 2 << 20;
+/// For a commit of 32 MiB to a store that is slow.
+const COMMIT_MS: u32 = 60_000;
 
 /// An open session.
 pub struct Stream {
@@ -33,7 +41,8 @@ impl Stream {
 
     /// Sends parts of one request.
     pub async fn send(&mut self, op: Op) -> Outcome {
-        let request = AttachRequest { seq: self.seq, timeout_ms: 0, op: Some(op) };
+        let timeout_ms = if matches!(op, Op::Commit(_)) { COMMIT_MS } else { 0 };
+        let request = AttachRequest { seq: self.seq, timeout_ms, op: Some(op) };
         self.requests.send(request).await.map_err(|_| broken())
     }
 
@@ -60,6 +69,42 @@ impl Stream {
         }
     }
 
+    /// One commit, all or nothing, in parts that fit into messages. Fragments are those of [`v1::Fragment`].
+    pub async fn commit(
+        &mut self,
+        op_seq: u64,
+        puts: Vec<v1::Put>,
+        fragments: Vec<v1::Fragment>,
+        attributes: Option<v1::Attributes>,
+    ) -> Outcome<v1::Committed> {
+        self.next_request();
+        let part = |more| v1::Commit { op_seq, more, ..v1::Commit::default() };
+        let (mut commit, mut size) = (part(true), 0);
+        for put in puts {
+            size += put.record.as_ref().map_or(0, record_size);
+            commit.puts.push(put);
+            if size >= PART_BYTES {
+                self.send(Op::Commit(std::mem::replace(&mut commit, part(true)))).await?;
+                size = 0;
+            }
+        }
+        for fragment in fragments {
+            size += fragment.data.len();
+            commit.fragments.push(fragment);
+            if size >= PART_BYTES {
+                self.send(Op::Commit(std::mem::replace(&mut commit, part(true)))).await?;
+                size = 0;
+            }
+        }
+        commit.more = false;
+        commit.attributes = attributes;
+        self.send(Op::Commit(commit)).await?;
+        match self.answer().await? {
+            Event::Committed(committed) => Ok(committed),
+            _ => Err(Failed::new(PROTOCOL, "the sidecar answered something else than a commit")),
+        }
+    }
+
     /// Releases the lease.
     pub async fn close(mut self) -> Outcome {
         self.next_request();
@@ -69,6 +114,11 @@ impl Stream {
             _ => Err(broken()),
         }
     }
+}
+
+/// Bytes that a record counts in a commit.
+pub fn record_size(record: &v1::Record) -> usize {
+    record.value.len() + record.id.len() + record.r#type.len()
 }
 
 fn status_of(status: &v1::Status) -> Status {

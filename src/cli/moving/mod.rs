@@ -1,0 +1,84 @@
+//! `pannier import` and `pannier export`: whole sessions of Baileys, in from a folder or from Redis, and out to a folder.
+
+mod bundle;
+mod export;
+mod folder;
+mod load;
+mod manifest;
+mod names;
+mod snapshot;
+mod value;
+mod write;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+use super::{attach::Client, context::Place, outcome::Outcome};
+use bundle::Skip;
+
+pub use export::Arguments as ExportArguments;
+
+/// Takes a session of Baileys in, whole or not at all.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  pannier import baileys ./auth_info --session bot-1 --dry-run    what would be written
+  pannier import baileys ./auth_info --session bot-1              stop the bot first
+  pannier import baileys ./auth --session bot-1 --manifest auth.manifest.json")]
+pub struct ImportArguments {
+    #[command(subcommand)]
+    command: Import,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, Subcommand)]
+enum Import {
+    Baileys(Baileys),
+}
+
+/// From a folder of `useMultiFileAuthState`.
+///
+/// Every file must be one that Baileys writes, and whole; all that are not are named, and nothing is written. Stop the bot
+/// first: two bots with the same keys break each other.
+#[derive(Args, Debug)]
+struct Baileys {
+    /// The folder.
+    dir: PathBuf,
+    /// Check the files against this manifest of an export, and take the records' names from it.
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+    #[command(flatten)]
+    into: load::Into,
+}
+
+fn context(place: Place) -> Outcome<super::context::Context<Client>> {
+    place.context(|channel, most| {
+        Client::new(channel).max_decoding_message_size(most).max_encoding_message_size(most)
+    })
+}
+
+/// Shown on a terminal only.
+fn progress() -> ProgressBar {
+    ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr())
+}
+
+pub async fn import(arguments: ImportArguments) -> Outcome {
+    let context = context(arguments.place)?;
+    let Import::Baileys(Baileys { dir, manifest, into }) = arguments.command;
+    let manifest = manifest.map(|file| manifest::Manifest::read(&file)).transpose()?;
+    let mut skip = Skip::new(into.skip.clone());
+    let bar = progress();
+    let gathered = folder::read(&dir, &mut skip, manifest.as_ref(), |all| {
+        bar.set_length(all as u64);
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let bundle = gathered?.judge(&dir.to_string_lossy(), "creds.json")?;
+    into.run(context, bundle).await
+}
+
+pub async fn export(arguments: ExportArguments) -> Outcome {
+    arguments.run().await
+}
