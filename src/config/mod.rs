@@ -14,10 +14,11 @@ use secrecy::SecretString;
 
 use crate::proto::v1::Durability;
 
-pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets};
+pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets, has_password};
 pub use reference::reference;
 pub use sources::{Flags, Given, Origin};
 pub use table::{SETTINGS, Setting, suggest};
+pub use values::secret;
 
 /// What must be put right by a person. It says how, and repeats no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -67,6 +67,11 @@ pub(super) fn check_url(url: &SecretString) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a URL holds a password.
+pub fn has_password(url: &str) -> bool {
+    password_range(url).is_some()
+}
+
 /// Where the password is in a URL: after the user's colon, or `pass=` of a unix URL.
 pub(super) fn password_range(url: &str) -> Option<Range<usize>> {
     let begin = url.find("://").map_or(0, |at| at + 3);

@@ -112,7 +112,7 @@ impl Reader {
                 )));
             }
             (Some(url), other) if other.is_none() || from_direct > from_file => {
-                if from_direct == Origin::Flag && has_password(url) {
+                if from_direct == Origin::Flag && places::has_password(url) {
                     return Err(ConfigError(
                         "--valkey-url holds a password, which every user of this machine can read in the process list; \
                          give the URL in PANNIER_VALKEY_URL or --valkey-url-file, or the password in \
@@ -120,7 +120,7 @@ impl Reader {
                             .into(),
                     ));
                 }
-                if from_direct == Origin::File && has_password(url) {
+                if from_direct == Origin::File && places::has_password(url) {
                     self.refuse_readable_by_others("config")?;
                 }
                 Some(SecretString::from(url))
@@ -143,13 +143,9 @@ impl Reader {
 
     fn secret_file(&self, name: &str) -> Result<Option<SecretString>, ConfigError> {
         let Some(path) = self.0.get(name) else { return Ok(None) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError(format!("{} {path}: {error}", self.cite(name))))?;
-        let text = text.trim_end_matches(['\r', '\n']);
-        if text.is_empty() {
-            return Err(ConfigError(format!("{} {path}: the file is empty", self.cite(name))));
-        }
-        Ok(Some(SecretString::from(text)))
+        let secret =
+            values::secret(path).map_err(|why| ConfigError(format!("{} {path}: {why}", self.cite(name))))?;
+        Ok(Some(secret))
     }
 
     fn refuse_readable_by_others(&self, name: &str) -> Result<(), ConfigError> {
@@ -355,8 +351,4 @@ fn max_memory(text: &str) -> Result<u64, String> {
 
 fn absolute(path: &str) -> Result<PathBuf, ConfigError> {
     std::path::absolute(path).map_err(|error| ConfigError(format!("{path}: {error}")))
-}
-
-fn has_password(url: &str) -> bool {
-    places::password_range(url).is_some()
 }

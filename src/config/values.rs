@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+use secrecy::SecretString;
+
+/// A secret that is a file's only content. The reason repeats nothing of it.
+pub fn secret(path: &str) -> Result<SecretString, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    match text.trim_end_matches(['\r', '\n']) {
+        "" => Err("the file is empty".to_owned()),
+        secret => Ok(SecretString::from(secret)),
+    }
+}
+
 /// `500ms`, `2s`, `1m`, `1h`, or plain seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);

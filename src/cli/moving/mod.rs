@@ -6,6 +6,7 @@ mod folder;
 mod load;
 mod manifest;
 mod names;
+mod redis;
 mod snapshot;
 mod value;
 mod write;
@@ -16,7 +17,8 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 use super::{attach::Client, context::Place, outcome::Outcome};
-use bundle::Skip;
+use bundle::{Bundle, Skip};
+use manifest::Manifest;
 
 pub use export::Arguments as ExportArguments;
 
@@ -25,7 +27,9 @@ pub use export::Arguments as ExportArguments;
 #[command(after_help = "Examples:
   pannier import baileys ./auth_info --session bot-1 --dry-run    what would be written
   pannier import baileys ./auth_info --session bot-1              stop the bot first
-  pannier import baileys ./auth --session bot-1 --manifest auth.manifest.json")]
+  pannier import baileys ./auth --session bot-1 --manifest auth.manifest.json
+  pannier import redis --url redis://127.0.0.1:6379 --layout hash --key bot-1:auth --session bot-1
+  pannier import redis --url-file ./url --layout keys --prefix wa:bot-1: --session bot-1")]
 pub struct ImportArguments {
     #[command(subcommand)]
     command: Import,
@@ -36,6 +40,7 @@ pub struct ImportArguments {
 #[derive(Debug, Subcommand)]
 enum Import {
     Baileys(Baileys),
+    Redis(redis::Arguments),
 }
 
 /// From a folder of `useMultiFileAuthState`.
@@ -66,17 +71,32 @@ fn progress() -> ProgressBar {
 
 pub async fn import(arguments: ImportArguments) -> Outcome {
     let context = context(arguments.place)?;
-    let Import::Baileys(Baileys { dir, manifest, into }) = arguments.command;
-    let manifest = manifest.map(|file| manifest::Manifest::read(&file)).transpose()?;
-    let mut skip = Skip::new(into.skip.clone());
-    let bar = progress();
-    let gathered = folder::read(&dir, &mut skip, manifest.as_ref(), |all| {
-        bar.set_length(all as u64);
-        bar.inc(1);
-    });
-    bar.finish_and_clear();
-    let bundle = gathered?.judge(&dir.to_string_lossy(), "creds.json")?;
+    let (bundle, into) = match arguments.command {
+        Import::Baileys(from) => (from.read()?, from.into),
+        Import::Redis(from) => {
+            let place = from.place()?;
+            let mut skip = Skip::new(from.into.skip.clone());
+            let bar = progress();
+            let gathered = from.read(&place, &mut skip, &bar).await;
+            bar.finish_and_clear();
+            (gathered?.judge(&place, &from.creds_source(&place))?, from.into)
+        }
+    };
     into.run(context, bundle).await
+}
+
+impl Baileys {
+    fn read(&self) -> Outcome<Bundle> {
+        let manifest = self.manifest.as_deref().map(Manifest::read).transpose()?;
+        let mut skip = Skip::new(self.into.skip.clone());
+        let bar = progress();
+        let gathered = folder::read(&self.dir, &mut skip, manifest.as_ref(), |all| {
+            bar.set_length(all as u64);
+            bar.inc(1);
+        });
+        bar.finish_and_clear();
+        gathered?.judge(&self.dir.to_string_lossy(), "creds.json")
+    }
 }
 
 pub async fn export(arguments: ExportArguments) -> Outcome {

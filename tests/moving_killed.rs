@@ -1,0 +1,148 @@
+//! Imports and exports that are killed: all of it is there, or nothing that could be taken for it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use support::{Options, Sidecar, cli::Cli, folder::Folder, unary::Unary};
+
+const RECORDS: usize = 4_000;
+
+fn large_folder() -> Folder {
+    let folder = Folder::usual();
+    let usual = folder.files().len();
+    for n in usual..RECORDS {
+        let text = format!(r#"{{"private":{{"type":"Buffer","data":"{n:044}"}}}}"#);
+        folder.write(&format!("pre-key-{}.json", n + 100), text);
+    }
+    folder
+}
+
+/// Runs a command and kills it after so long. Whether it had ended by itself before, and how long it ran.
+fn killed_after(sidecar: &Sidecar, arguments: &[&str], after: Duration) -> (bool, Duration) {
+    let begin = Instant::now();
+    let mut child = Command::new(support::BINARY)
+        .args(arguments)
+        .args(["--address", &sidecar.address()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while begin.elapsed() < after && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    let ended = child.try_wait().unwrap().is_some();
+    let _ = child.kill();
+    child.wait().unwrap();
+    (ended, begin.elapsed())
+}
+
+#[tokio::test]
+async fn an_import_killed_at_any_instant_is_whole_or_nothing() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let folder = large_folder();
+    let patience = Duration::from_secs(60);
+    let (ended, whole) =
+        killed_after(&sidecar, &["import", "baileys", folder.path(), "--session", "whole"], patience);
+    assert!(ended);
+    let mut unary = Unary::of(&sidecar);
+    let (mut nothing, mut begun) = (0, 0);
+    for n in 0..16_u32 {
+        let name = format!("bot-{n}");
+        let after = whole * (n + 1) / 17;
+        killed_after(&sidecar, &["import", "baileys", folder.path(), "--session", &name], after);
+        // What it had sent may still be on its way.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let found = unary.session(&name).await.unwrap();
+        let records: u64 =
+            found.session.iter().flat_map(|info| &info.counts).map(|count| count.records).sum();
+        assert!(
+            records == 0 || records == RECORDS as u64,
+            "{records} records, killed after {after:?} of {whole:?}"
+        );
+        nothing += u32::from(records == 0);
+        begun += u32::from(found.exists);
+        assert!(found.archives.is_empty());
+    }
+    assert!(nothing > 0 && begun > 0, "none was killed before its commit, or none after it had begun");
+}
+
+/// What it was stays an archive; the next import needs no `--replace` then, once the killed one's lease has run out.
+#[tokio::test]
+async fn a_replacing_import_that_is_killed_loses_nothing() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let (small, large) = (Folder::usual(), large_folder());
+    let import = Cli::of(&sidecar, &["import", "baileys"]);
+    let patience = Duration::from_secs(60);
+    let command = ["import", "baileys", large.path(), "--session", "whole"];
+    let (_, whole) = killed_after(&sidecar, &command, patience);
+    let mut unary = Unary::of(&sidecar);
+    for n in 0..8_u32 {
+        let name = format!("bot-{n}");
+        import.note(&[small.path(), "--session", &name]);
+        let command = ["import", "baileys", large.path(), "--session", &name, "--replace"];
+        killed_after(&sidecar, &command, whole * (n + 5) / 14);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let found = unary.session(&name).await.unwrap();
+        let records: u64 =
+            found.session.iter().flat_map(|info| &info.counts).map(|count| count.records).sum();
+        let archived: Vec<u64> =
+            found.archives.iter().map(|one| one.counts.iter().map(|count| count.records).sum()).collect();
+        let old = small.files().len() as u64;
+        assert!(
+            (records == old && archived.is_empty())
+                || ([0, RECORDS as u64].contains(&records) && archived == [old]),
+            "{records} records, archives {archived:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_export_killed_at_any_instant_never_looks_complete() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let folder = large_folder();
+    Cli::of(&sidecar, &["import", "baileys"]).note(&[folder.path(), "--session", "bot-1"]);
+    let patience = Duration::from_secs(120);
+    let out = folder.beside("whole");
+    let (ended, whole) = killed_after(&sidecar, &["export", "baileys", &out, "--session", "bot-1"], patience);
+    assert!(ended && Folder::read(&out) == folder.files());
+    let (mut nothing, mut left) = (0, 0);
+    for n in 0..12_u32 {
+        // In the first half it reads, in the second it writes.
+        let after = whole * (n + 2) / 14;
+        let out = folder.beside(&format!("out-{n}"));
+        let command = ["export", "baileys", &out, "--session", "bot-1"];
+        killed_after(&sidecar, &command, after);
+        let manifest = fs::symlink_metadata(format!("{out}.manifest.json")).is_ok();
+        if fs::symlink_metadata(&out).is_ok() {
+            assert!(Folder::read(&out) == folder.files(), "killed after {after:?} of {whole:?}");
+        } else {
+            nothing += 1;
+            assert!(!manifest, "a manifest of nothing");
+        }
+    }
+    let hidden = |folder: &Folder| {
+        let names = fs::read_dir(folder.beside("."))
+            .unwrap()
+            .map(|one| one.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".export-")).collect::<Vec<_>>()
+    };
+    for name in hidden(&folder) {
+        left += 1;
+        let out = name.trim_start_matches('.').split(".export-").next().unwrap().to_owned();
+        Cli::of(&sidecar, &["export", "baileys"]).note(&[&folder.beside(&out), "--session", "bot-1"]);
+        assert!(Folder::read(&folder.beside(&out)) == folder.files());
+    }
+    assert!(
+        nothing > 0 && left > 0,
+        "none was killed while it read, or none while it wrote: {nothing}, {left}"
+    );
+    assert!(hidden(&folder).is_empty(), "what killed exports left is removed by the next");
+}
