@@ -12,7 +12,7 @@ use std::{
 
 use support::{Options, Sidecar, cli::Cli, folder::Folder, unary::Unary};
 
-const RECORDS: usize = 4_000;
+const RECORDS: usize = 1_500;
 
 fn large_folder() -> Folder {
     let folder = Folder::usual();

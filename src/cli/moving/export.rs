@@ -5,10 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::{bundle::Summary, context, manifest::Manifest, names, progress, snapshot, write::Place};
+use super::{
+    bundle::{Item, Summary},
+    context,
+    manifest::Manifest,
+    names, progress, snapshot,
+    write::Destination,
+};
 use crate::cli::{
     Format,
-    context::Place as SidecarPlace,
+    context::Place,
     outcome::Outcome,
     output::{self, bytes, json, shown},
 };
@@ -22,7 +28,7 @@ pub struct Arguments {
     #[command(subcommand)]
     command: Export,
     #[command(flatten)]
-    place: SidecarPlace,
+    place: Place,
 }
 
 #[derive(Debug, Subcommand)]
@@ -68,7 +74,7 @@ impl Arguments {
     pub async fn run(self) -> Outcome {
         let mut context = context(self.place)?;
         let Export::Baileys(command) = self.command;
-        let place = Place::new(&command.dir, command.manifest)?;
+        let place = Destination::new(&command.dir, command.manifest)?;
         let bar = progress();
         let snapshot = snapshot::take(&mut context, &command.session, &bar).await;
         bar.finish_and_clear();
@@ -108,15 +114,10 @@ impl Arguments {
             return Ok(());
         }
         output::note(&format!("{what} are in {folder}: the keys of the account, in the clear"));
-        let odd: Vec<_> = snapshot
-            .items
-            .iter()
-            .filter(|item| {
-                names::of_file(&item.source)
-                    .is_ok_and(|(ty, id)| (ty, id) == (item.ty.clone(), item.id.clone()))
-            })
-            .collect();
-        let odd = snapshot.items.len() - odd.len();
+        let is_plain = |item: &&Item| {
+            names::of_file(&item.source).is_ok_and(|name| name == (item.ty.clone(), item.id.clone()))
+        };
+        let odd = snapshot.items.len() - snapshot.items.iter().filter(is_plain).count();
         if odd > 0 {
             output::note(&format!(
                 "{odd} of its files tell only with the manifest which record they hold: keep it"

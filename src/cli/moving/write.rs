@@ -24,7 +24,7 @@ use crate::cli::{
 };
 
 /// Where a folder and its manifest go.
-pub struct Place {
+pub struct Destination {
     pub dir: PathBuf,
     pub manifest: PathBuf,
 }
@@ -34,7 +34,7 @@ pub fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
 }
 
-impl Place {
+impl Destination {
     /// Checks that nothing is in the way.
     pub fn new(dir: &Path, manifest: Option<PathBuf>) -> Outcome<Self> {
         let dir = std::path::absolute(dir)?;
@@ -86,7 +86,7 @@ impl Place {
             manifest.add(item, text);
             on_file();
         }
-        lock.sync_all().map_err(cannot)?;
+        settle(&lock, staging.path(), items).map_err(cannot)?;
         fs::rename(staging.path(), &self.dir).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
                 let why = "cannot be replaced (a mount point?): name a folder in it";
@@ -157,6 +157,20 @@ fn texts(dir: &Path, items: &[Item]) -> Outcome<Vec<Vec<u8>>> {
 
 fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(text)?;
-    file.sync_all()
+    file.write_all(text)
+}
+
+/// Waits until the folder and its files are on disk. For thousands of small files one call is many times quicker than one each.
+#[cfg(target_os = "linux")]
+fn settle(folder: &File, _: &Path, _: &[Item]) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(folder)?)
+}
+
+/// The same, where there is no such call.
+#[cfg(not(target_os = "linux"))]
+fn settle(folder: &File, path: &Path, items: &[Item]) -> io::Result<()> {
+    for item in items {
+        File::open(path.join(&item.source))?.sync_all()?;
+    }
+    folder.sync_all()
 }

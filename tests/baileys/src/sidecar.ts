@@ -150,6 +150,12 @@ export class Sidecar {
     await gone
   }
 
+  /** Runs a command of the CLI on what it holds; what it prints as data. Rejects with what it says if it fails. */
+  async cli(...args: string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)(this.binary, [...args, '--address', this.address], { env: ENVIRONMENT })
+    return stdout
+  }
+
   async #command(args: string[]): Promise<void> {
     await promisify(execFile)(this.binary, args, { env: ENVIRONMENT })
   }
