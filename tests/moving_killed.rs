@@ -12,7 +12,7 @@ use std::{
 
 use support::{Options, Sidecar, cli::Cli, folder::Folder, unary::Unary};
 
-const RECORDS: usize = 1_500;
+const RECORDS: usize = 1_000;
 
 fn large_folder() -> Folder {
     let folder = Folder::usual();
@@ -114,9 +114,9 @@ async fn an_export_killed_at_any_instant_never_looks_complete() {
     let (ended, whole) = killed_after(&sidecar, &["export", "baileys", &out, "--session", "bot-1"], patience);
     assert!(ended && Folder::read(&out) == folder.files());
     let (mut nothing, mut left) = (0, 0);
-    for n in 0..12_u32 {
+    for n in 0..8_u32 {
         // In the first half it reads, in the second it writes.
-        let after = whole * (n + 2) / 14;
+        let after = whole * (n + 2) / 10;
         let out = folder.beside(&format!("out-{n}"));
         let command = ["export", "baileys", &out, "--session", "bot-1"];
         killed_after(&sidecar, &command, after);

@@ -13,6 +13,7 @@ use support::{
     attach::{Attach, open, put},
     cli::Cli,
     folder::Folder,
+    random::Random,
     unary::Unary,
 };
 
@@ -73,6 +74,10 @@ async fn every_file_that_cannot_be_taken_is_named_at_once() {
     assert_eq!(why.lines().count(), expected.len() + 1, "{why}");
     assert!(!Unary::of(&sidecar).session("bot-1").await.unwrap().exists);
 
+    let output = import.run(&[folder.path(), "--session", "bot-1", "--json"]);
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["refused"].as_object().unwrap().len(), expected.len());
+
     let mut skips = vec![folder.path(), "--session", "bot-1"];
     for (file, _) in &expected[1..] {
         skips.extend(["--skip", file]);
@@ -127,6 +132,37 @@ async fn more_than_one_commit_takes_is_refused_with_size_and_limit() {
     fs::remove_file(format!("{}/session-2.0.json", folder.path())).unwrap();
     import.note(&[folder.path(), "--session", "bot-1"]);
     assert_eq!(Unary::of(&sidecar).info("bot-1").await.counts.len(), 11);
+}
+
+/// Valkey's memory is full when the commit comes: what was there is there again.
+#[tokio::test]
+async fn an_import_that_fails_midway_leaves_what_was_there() {
+    let (valkey, sidecar) = support::start().await;
+    let import = Cli::of(&sidecar, IMPORT);
+    let (small, large) = (Folder::usual(), Folder::usual());
+    let mut random = Random(7);
+    for n in 0..10 {
+        let noise: String = (0..1_000_000).map(|_| char::from(b'0' + random.below(75) as u8)).collect();
+        large.write(&format!("session-{n}.0.json"), format!("\"{}\"", noise.replace('\\', "/")));
+    }
+    import.note(&[small.path(), "--session", "bot-1"]);
+    let used: redis::InfoDict = valkey.command(&["INFO", "memory"]);
+    let limit = used.get::<u64>("used_memory").unwrap() + (4 << 20);
+    valkey.command::<()>(&["CONFIG", "SET", "maxmemory", &limit.to_string()]);
+
+    let mut unary = Unary::of(&sidecar);
+    let (code, why) = import.refused(&[large.path(), "--session", "bot-2"]);
+    assert!(code != 0 && why.contains("OUT_OF_MEMORY"), "{why}");
+    let found = unary.session("bot-2").await.unwrap();
+    assert!(!found.exists && found.archives.is_empty(), "{found:?}");
+
+    let (code, why) = import.refused(&[large.path(), "--session", "bot-1", "--replace"]);
+    assert!(code != 0 && why.contains("OUT_OF_MEMORY"), "{why}");
+    let info = unary.info("bot-1").await;
+    assert_eq!(info.counts.iter().map(|count| count.records).sum::<u64>(), small.files().len() as u64);
+    let mut bot = Attach::open(sidecar.channel(), open("bot-1", "the bot")).await.expect("nobody holds it");
+    assert_eq!(bot.value("creds", "creds").await.unwrap(), support::folder::CREDS.as_bytes());
+    bot.close().await;
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::{
     cli::{
+        Format,
         outcome::{Failed, NO, Outcome, USAGE},
         output::{self, bytes, shown},
     },
@@ -91,8 +92,8 @@ impl Gathered {
         }
     }
 
-    /// Judges the whole. `creds_source` is where the creds would be.
-    pub fn judge(mut self, place: &str, creds_source: &str) -> Outcome<Bundle> {
+    /// Judges the whole. `creds_source` is where the creds would be. With `--json`, what is refused is data too.
+    pub fn judge(mut self, place: &str, creds_source: &str, format: Format) -> Outcome<Bundle> {
         self.refuse_collisions();
         let creds = self.items.iter().find(|item| (item.ty.as_str(), item.id.as_str()) == (CREDS, CREDS));
         let attributes = match creds.map(|creds| (creds.source.clone(), value::attributes(&creds.stored))) {
@@ -111,6 +112,9 @@ impl Gathered {
         };
         if self.refused.is_empty() {
             return Ok(Bundle { items: self.items, skipped: self.skipped, attributes });
+        }
+        if format.json {
+            output::json(&Refused { refused: &self.refused })?;
         }
         Err(refusal(place, &self.refused))
     }
@@ -136,6 +140,12 @@ impl Gathered {
             self.refuse(source, why);
         }
     }
+}
+
+/// Files (or keys) and why each cannot be taken.
+#[derive(Serialize)]
+struct Refused<'a> {
+    refused: &'a BTreeMap<String, String>,
 }
 
 /// Says everything that stands in the way.

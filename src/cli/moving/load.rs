@@ -9,6 +9,7 @@ use crate::{
     cli::{
         Format,
         attach::{Client, Stream},
+        context::request_id,
         outcome::{Failed, NO, Outcome, PROTOCOL},
         output::{self, bytes, json, shown},
     },
@@ -153,7 +154,7 @@ impl Into {
         let open = v1::Open {
             namespace: context.namespace.clone(),
             session: self.session.clone(),
-            owner: format!("pannier import {}", std::process::id()),
+            owner: format!("pannier import {}", request_id()?),
             on_held: if self.take_over { OnHeld::TakeOver.into() } else { OnHeld::Fail.into() },
             lease_ttl: Some(prost_types::Duration { seconds: LEASE_SECONDS, nanos: 0 }),
             ..v1::Open::default()
@@ -183,7 +184,8 @@ impl Into {
                 Ok(Written { revision: committed.revision, archived, oldest_dropped })
             }
             Err(failed) => {
-                drop(stream);
+                // What it answers may still be about the commit; the lease goes back all the same.
+                let _ = stream.close().await;
                 self.undo(context, &opened, archived).await;
                 Err(failed)
             }

@@ -79,7 +79,7 @@ pub async fn import(arguments: ImportArguments) -> Outcome {
             let bar = progress();
             let gathered = from.read(&place, &mut skip, &bar).await;
             bar.finish_and_clear();
-            (gathered?.judge(&place, &from.creds_source(&place))?, from.into)
+            (gathered?.judge(&place, &from.creds_source(&place), from.into.format)?, from.into)
         }
     };
     into.run(context, bundle).await
@@ -95,7 +95,7 @@ impl Baileys {
             bar.inc(1);
         });
         bar.finish_and_clear();
-        gathered?.judge(&self.dir.to_string_lossy(), "creds.json")
+        gathered?.judge(&self.dir.to_string_lossy(), "creds.json", self.into.format)
     }
 }
 

@@ -106,7 +106,8 @@ pub fn of_key(key: &str, separators: &[char]) -> Result<Name, String> {
 
 fn stranger(name: &str) -> String {
     let name = name.to_ascii_lowercase();
-    let left = LEFTOVERS.iter().any(|ending| name.ends_with(ending) || name.contains(&format!("{ending}-")));
+    // `creds.json.tmp`, `creds.json.1234`, `.creds.json.swp`, `creds.json~`
+    let left = name.contains(".json.") || LEFTOVERS.iter().any(|ending| name.ends_with(ending));
     let what = if left { "a leftover temporary file" } else { "not a record of Baileys" };
     what.to_owned()
 }
@@ -233,7 +234,8 @@ mod tests {
             ("app-state-sync-key-AAB=.json", "no id"),
             ("tctoken-2-491@interop.json", "ambiguous"),
             ("creds.json.tmp", "leftover"),
-            ("creds.json.tmp-123", "leftover"),
+            ("creds.json.4711", "leftover"),
+            ("tmp.part", "leftover"),
             ("creds.json~", "leftover"),
             ("notes.json", "not a record"),
             ("baileys.log", "not a record"),

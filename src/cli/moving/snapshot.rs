@@ -9,6 +9,7 @@ use super::{bundle::Item, names, value::Stored};
 use crate::{
     cli::{
         attach::{Client, Stream},
+        context::request_id,
         outcome::{Failed, NO, Outcome, PROTOCOL, UNAVAILABLE},
         output::shown,
     },
@@ -128,7 +129,7 @@ async fn read_large(
     let open = v1::Open {
         namespace: context.namespace.clone(),
         session: session.to_owned(),
-        owner: format!("pannier export {}", std::process::id()),
+        owner: format!("pannier export {}", request_id()?),
         must_exist: true,
         ..v1::Open::default()
     };
