@@ -45,9 +45,11 @@ pub fn reference() -> String {
         "\nSwitches (`--init`, `--allow-eviction`) are `true` or `false` in the environment and the file.\n\n\
          ## What clients read\n\n\
          | environment | meaning |\n| --- | --- |\n\
-         | `PANNIER_ADDRESS` | `unix:/path` of the sidecar. Without it the two default sockets are tried in their order. |\n\n\
-         The commands that talk to a running sidecar (`sessions`, `blobs`, `healthcheck`, `stop`) take `--address`, then \
-         `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, then the default sockets.\n\n\
+         | `PANNIER_ADDRESS` | `unix:/path` of the sidecar. Without it the two default sockets are tried in their order. |\n\
+         | `PANNIER_IMPORT_URL` | Of `pannier import redis`: the URL of the source, password and all. |\n\n\
+         The commands that talk to a running sidecar (`sessions`, `import`, `export`, `blobs`, `queue`, `crons`, \
+         `conversations`, `caps`, `healthcheck`, `stop`) take `--address`, then `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, \
+         then the default sockets.\n\n\
          ## Exit codes\n\n\
          | code | meaning |\n| --- | --- |\n\
          | 0 | done; for `serve`: stopped as asked |\n\

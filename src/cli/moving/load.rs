@@ -21,6 +21,8 @@ const COMMIT_BYTES: usize = 32 << 20;
 const COMMIT_ITEMS: usize = 20_000;
 /// Larger values travel in fragments of this size.
 const FRAGMENT: usize = 1 << 20;
+/// Names of what was passed over that are shown; `--json` has all.
+const NAMED: usize = 20;
 /// If this process dies, the next try waits no longer than this.
 const LEASE_SECONDS: i64 = 10;
 
@@ -131,8 +133,9 @@ impl Into {
         let name = shown(said.session);
         let what = format!("{} records, {}", said.summary.records, bytes(said.summary.bytes as u64));
         if !said.skipped.is_empty() {
-            let names: Vec<_> = said.skipped.iter().map(|name| shown(name)).collect();
-            output::note(&format!("{} passed over: {}", names.len(), names.join(", ")));
+            let names: Vec<_> = said.skipped.iter().take(NAMED).map(|name| shown(name)).collect();
+            let more = if said.skipped.len() > NAMED { " …" } else { "" };
+            output::note(&format!("{} passed over: {}{more}", said.skipped.len(), names.join(", ")));
         }
         match (&said.hindrance, said.revision) {
             (Some(hindrance), _) => Err(Failed::new(NO, format!("it would be refused: {hindrance}"))),

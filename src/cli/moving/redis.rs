@@ -114,7 +114,9 @@ impl Arguments {
         let mut gathered = Gathered::default();
         for (name, value) in &first {
             let name_text = String::from_utf8_lossy(name).into_owned();
-            if skip.takes(&name_text) {
+            // Some stores write null where they mean to delete.
+            let is_deleted = value.as_deref() == Some(b"null") && name_text != self.creds_source(place);
+            if skip.takes(&name_text) || is_deleted {
                 gathered.skipped.push(name_text);
             } else if second.get(name) != Some(value) {
                 gathered.refuse(name_text, CHANGED);
