@@ -4,16 +4,7 @@
 
 mod support;
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use pannier::proto::v1::{Record, ValueKind, delete_session_request::Mode};
 use serde_json::Value;
@@ -149,54 +140,6 @@ async fn an_export_disturbs_no_bot_and_says_who_it_is() {
     assert!(said.contains("the bot still holds the session"), "{said}");
     assert_eq!(Folder::read(&out).len(), folder.files().len() + 1);
     bot.commit(2, vec![put("session", "7.0", vec![8; 300])], vec![]).await.unwrap();
-}
-
-/// Records that change together are never seen apart. A session that never rests may be refused.
-#[tokio::test]
-async fn an_export_of_a_busy_session_is_of_one_revision() {
-    const RECORDS: usize = 2_000;
-    let sidecar = Sidecar::start(Options::default()).await;
-    let folder = Folder::usual();
-    Cli::of(&sidecar, IMPORT).note(&[folder.path(), "--session", "bot-1"]);
-    let (pause, written) = (Arc::new(AtomicU64::new(150)), Arc::new(AtomicU64::new(0)));
-    let writing = tokio::spawn({
-        let (pause, written, channel) = (pause.clone(), written.clone(), sidecar.channel());
-        async move {
-            let mut bot = Attach::open(channel, open("bot-1", "busy")).await.unwrap();
-            for n in 1.. {
-                let value = n.to_string();
-                let puts = (0..RECORDS).map(|id| put("session", &format!("{id}.0"), value.clone())).collect();
-                bot.commit(n, puts, vec![]).await.unwrap();
-                written.store(n, Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(pause.load(Ordering::Relaxed))).await;
-            }
-        }
-    });
-    while written.load(Ordering::Relaxed) == 0 {
-        assert!(!writing.is_finished());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let mut whole = 0;
-    for n in 0..4 {
-        pause.store(if n < 3 { 150 } else { 0 }, Ordering::Relaxed);
-        let (address, out) = (sidecar.address(), folder.beside(&format!("out-{n}")));
-        let arguments = ["export", "baileys", &out, "--session", "bot-1", "--address", &address];
-        let arguments = arguments.map(str::to_owned);
-        let command = move || support::pannier(&arguments.each_ref().map(String::as_str));
-        let output = tokio::task::spawn_blocking(command).await.unwrap();
-        if output.status.code() == Some(69) {
-            assert!(String::from_utf8_lossy(&output.stderr).contains("was written to during each"));
-            assert!(fs::symlink_metadata(&out).is_err());
-            continue;
-        }
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        whole += 1;
-        let files = Folder::read(&out);
-        let values: BTreeSet<_> = (0..RECORDS).map(|id| &files[&format!("session-{id}.0.json")]).collect();
-        assert_eq!(values.len(), 1, "of one revision");
-    }
-    assert!(whole > 0 && !writing.is_finished());
-    writing.abort();
 }
 
 /// Ids of any characters, kinds of any sort and types of anybody: with the manifest, nothing is lost, elsewhere too.

@@ -140,10 +140,10 @@ async fn an_import_that_fails_midway_leaves_what_was_there() {
     let (valkey, sidecar) = support::start().await;
     let import = Cli::of(&sidecar, IMPORT);
     let (small, large) = (Folder::usual(), Folder::usual());
-    let mut random = Random(7);
+    let (mut random, letters) = (Random(7), ('A'..='z').filter(|c| *c != '\\').collect::<Vec<_>>());
     for n in 0..10 {
-        let noise: String = (0..1_000_000).map(|_| char::from(b'0' + random.below(75) as u8)).collect();
-        large.write(&format!("session-{n}.0.json"), format!("\"{}\"", noise.replace('\\', "/")));
+        let noise: String = (0..1_000_000).map(|_| random.of(&letters)).collect();
+        large.write(&format!("session-{n}.0.json"), format!("\"{noise}\""));
     }
     import.note(&[small.path(), "--session", "bot-1"]);
     let used: redis::InfoDict = valkey.command(&["INFO", "memory"]);

@@ -65,6 +65,8 @@ enum Layout {
     Keys,
 }
 
+/// A field of a hash and its value.
+type Field = (Vec<u8>, Vec<u8>);
 /// Names and values, as they lie there.
 type Found = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -250,7 +252,7 @@ impl Source<'_> {
         loop {
             let mut command = redis::cmd("HSCAN");
             command.arg(key).arg(cursor).arg("COUNT").arg(STEP);
-            let (next, fields): (u64, Vec<(Vec<u8>, Vec<u8>)>) =
+            let (next, fields): (u64, Vec<Field>) =
                 command.query_async(&mut self.connection).await.map_err(failed)?;
             found.extend(fields.into_iter().map(|(field, value)| (field, Some(value))));
             self.bar.set_position(found.len() as u64);

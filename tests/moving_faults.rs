@@ -1,16 +1,25 @@
-//! Imports and exports that are killed: all of it is there, or nothing that could be taken for it.
+//! Imports and exports that are killed: all of it is there, or nothing that could be taken for it. Exports while a bot writes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 
 use std::{
+    collections::BTreeSet,
     fs,
     process::{Command, Stdio},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
-use support::{Options, Sidecar, cli::Cli, folder::Folder, unary::Unary};
+use serde_json::Value;
+use support::{
+    Options, Sidecar,
+    attach::{Attach, open, put},
+    cli::Cli,
+    folder::Folder,
+    unary::Unary,
+};
 
 const RECORDS: usize = 1_000;
 
@@ -145,4 +154,72 @@ async fn an_export_killed_at_any_instant_never_looks_complete() {
         "none was killed while it read, or none while it wrote: {nothing}, {left}"
     );
     assert!(hidden(&folder).is_empty(), "what killed exports left is removed by the next");
+}
+
+/// Records that change together are never seen apart. A session that never rests may be refused.
+#[tokio::test]
+async fn an_export_of_a_busy_session_is_of_one_revision() {
+    const TOGETHER: u64 = 300;
+    let sidecar = Sidecar::start(Options::default()).await;
+    let folder = Folder::usual();
+    for n in 0..5_000 {
+        folder.write(&format!("pre-key-{n}.json"), "{\"private\":1}");
+    }
+    Cli::of(&sidecar, &["import", "baileys"]).note(&[folder.path(), "--session", "bot-1"]);
+    let look = |out: String| {
+        let address = sidecar.address();
+        tokio::task::spawn_blocking(move || {
+            let arguments = ["export", "baileys", &out, "--session", "bot-1", "--dry-run", "--json"];
+            support::pannier(&[&arguments[..], &["--address", &address]].concat())
+        })
+    };
+    let begin = Instant::now();
+    assert!(look(folder.beside("out")).await.unwrap().status.success());
+    let pause = Arc::new(Mutex::new(begin.elapsed() / 2));
+
+    let (written, mut first) = tokio::sync::oneshot::channel();
+    let writing = tokio::spawn({
+        let (pause, channel) = (pause.clone(), sidecar.channel());
+        async move {
+            let (mut bot, mut written) =
+                (Attach::open(channel, open("bot-1", "busy")).await.unwrap(), Some(written));
+            for n in 1_u64.. {
+                let value = if n % 2 == 0 { "even" } else { "odd, and longer" };
+                let puts =
+                    (0..TOGETHER).map(|id| put("identity-key", &format!("{}.0", id + 1000), value)).collect();
+                bot.commit(n, puts, vec![]).await.unwrap();
+                if let Some(written) = written.take() {
+                    written.send(()).unwrap();
+                }
+                let pause = *pause.lock().unwrap();
+                tokio::time::sleep(pause).await;
+            }
+        }
+    });
+    tokio::time::timeout(Duration::from_secs(30), &mut first).await.unwrap().unwrap();
+    let (mut whole, mut refused) = (BTreeSet::new(), 0);
+    for n in 0..5 {
+        if n == 3 {
+            // Now it does come to rest in between.
+            *pause.lock().unwrap() = begin.elapsed().max(Duration::from_millis(500));
+        }
+        let output = look(folder.beside("out")).await.unwrap();
+        if output.status.code() == Some(69) {
+            assert!(String::from_utf8_lossy(&output.stderr).contains("was written to during each"));
+            refused += 1;
+            continue;
+        }
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let of_type =
+            said["types"].as_array().unwrap().iter().find(|ty| ty["type"] == "identity-key").unwrap();
+        whole.insert(of_type["bytes"].as_u64().unwrap());
+    }
+    // The usual folder has one of the type, of which nobody speaks here.
+    let names = (TOGETHER + 1) * "identity-key".len() as u64 + TOGETHER * 6 + "49151.0".len() as u64;
+    let other = "{\"type\":\"Buffer\",\"data\":[0,1,255]}".len() as u64;
+    let possible = ["even", "odd, and longer"].map(|value| names + other + TOGETHER * value.len() as u64);
+    assert!(whole.iter().all(|bytes| possible.contains(bytes)), "{whole:?} of {possible:?}");
+    assert!(!whole.is_empty() && !writing.is_finished(), "{refused} refused");
+    writing.abort();
 }
