@@ -223,3 +223,30 @@ async fn an_export_of_a_busy_session_is_of_one_revision() {
     assert!(!whole.is_empty() && !writing.is_finished(), "{refused} refused");
     writing.abort();
 }
+
+/// A bot that was not stopped: its folder is not taken half old, half new.
+#[tokio::test]
+async fn a_folder_that_changes_while_it_is_read_is_refused() {
+    let sidecar = Sidecar::start(Options::default()).await;
+    let folder = large_folder();
+    let file = format!("{}/pre-key-{}.json", folder.path(), RECORDS);
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        for n in 0_u64.. {
+            fs::write(&file, format!("{{\"private\":{n}}}")).unwrap();
+            if stopped.recv_timeout(Duration::from_millis(2))
+                != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
+                return;
+            }
+        }
+    });
+    let (code, why) =
+        Cli::of(&sidecar, &["import", "baileys"]).refused(&[folder.path(), "--session", "bot-1"]);
+    drop(stop);
+    writer.join().unwrap();
+    assert!(code == 1 && why.contains(&format!("pre-key-{RECORDS}.json: ")), "{why}");
+    assert!(why.contains("changed while it was read") || why.contains("corrupt"), "{why}");
+    assert!(!Unary::of(&sidecar).session("bot-1").await.unwrap().exists);
+    Cli::of(&sidecar, &["import", "baileys"]).note(&[folder.path(), "--session", "bot-1"]);
+}
