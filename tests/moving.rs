@@ -108,6 +108,7 @@ async fn a_session_that_is_held_or_has_records_is_refused_unless_asked_for() {
     let said = import.json(&[folder.path(), "--session", "bot-1", "--take-over", "--replace"]);
     let mut unary = Unary::of(&sidecar);
     assert_eq!(unary.value("bot-1", "creds", "creds").await.unwrap(), support::folder::CREDS.as_bytes());
+    assert_eq!(unary.info("bot-1").await.attributes.unwrap().next_pre_key_id, Some(31));
     let refused = bot.commit(2, vec![put("creds", "creds", "late")], vec![]).await.unwrap_err();
     assert_eq!(refused.reason, "FENCED");
     let archived = said["archived_incarnation"].as_u64().unwrap();
@@ -225,6 +226,15 @@ async fn a_large_value_goes_in_and_out_in_parts() {
     let large: Vec<String> = (0..1_200_000_u32).map(|n| (n % 251).to_string()).collect();
     folder.write("session-7.0.json", format!("{{\"type\":\"Buffer\",\"data\":[{}]}}", large.join(",")));
     Cli::of(&sidecar, IMPORT).note(&[folder.path(), "--session", "bot-1"]);
+    let info = Unary::of(&sidecar).info("bot-1").await;
+    assert_eq!(
+        info.attributes.unwrap().next_pre_key_id,
+        Some(31),
+        "they come with the first of several parts"
+    );
+    Cli::of(&sidecar, &["sessions", "copy"]).note(&["bot-1", "bot-2"]);
+    let info = Unary::of(&sidecar).info("bot-2").await;
+    assert_eq!(info.attributes.unwrap().next_pre_key_id, Some(31));
     let out = folder.beside("out");
     Cli::of(&sidecar, EXPORT).note(&[&out, "--session", "bot-1"]);
     assert!(Folder::read(&out) == folder.files());

@@ -80,6 +80,8 @@ impl Stream {
         self.next_request();
         let part = |more| v1::Commit { op_seq, more, ..v1::Commit::default() };
         let (mut commit, mut size) = (part(true), 0);
+        // Of the first part alone the sidecar takes what is not an item.
+        commit.attributes = attributes;
         for put in puts {
             size += put.record.as_ref().map_or(0, record_size);
             commit.puts.push(put);
@@ -97,7 +99,6 @@ impl Stream {
             }
         }
         commit.more = false;
-        commit.attributes = attributes;
         self.send(Op::Commit(commit)).await?;
         match self.answer().await? {
             Event::Committed(committed) => Ok(committed),
