@@ -1,0 +1,98 @@
+"""The built sidecar with a Valkey of its own, killed and started again at will. Nothing here stands in for either."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pannier
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def binary() -> str:
+    """$PANNIER_BIN, or what cargo has built."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    places = [os.environ.get("PANNIER_BIN"), str(target / "release/pannier"), str(target / "debug/pannier")]
+    for place in places:
+        if place and Path(place).exists():
+            return place
+    raise RuntimeError("there is no pannier binary: run `cargo build`, or set PANNIER_BIN")
+
+
+class Sidecar:
+    """One sidecar, with its embedded Valkey, in a temporary directory."""
+
+    def __init__(self, *args: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="pannier-py-"))
+        (self.folder / "run").mkdir(mode=0o700)
+        (self.folder / "data").mkdir(mode=0o700)
+        self.socket = self.folder / "run/pannier.sock"
+        self.address = f"unix:{self.socket}"
+        self.args = args
+        self.start()
+
+    def start(self) -> None:
+        """Starts it; clients wait until it serves."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PANNIER_")}
+        if "PANNIER_VALKEY_SERVER" in os.environ:
+            env["PANNIER_VALKEY_SERVER"] = os.environ["PANNIER_VALKEY_SERVER"]
+        command = [binary(), "serve", "--data-dir", str(self.folder / "data"), "--socket", str(self.socket)]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen([*command, *self.args], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+
+    def connect(self, **options: Any) -> pannier.Pannier:
+        """A client of its own namespace, unless told otherwise."""
+        return pannier.connect(self.address, **{"namespace": name(), **options})
+
+    def aconnect(self, **options: Any) -> pannier.aio.Pannier:
+        """The same for asyncio, not entered yet."""
+        return pannier.aio.connect(self.address, **{"namespace": name(), **options})
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends it a signal."""
+        self.process.send_signal(number)
+
+    def kill9(self) -> None:
+        """Kills it; its Valkey with it, which it starts again."""
+        self.process.kill()
+        self.process.wait(10)
+
+    def restart(self) -> None:
+        """Kills it and starts the next one."""
+        self.kill9()
+        self.start()
+
+    def logs(self) -> str:
+        """What it has written."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def stop(self) -> None:
+        """Ends it in order, so that its Valkey ends, too."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill9()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def name() -> str:
+    """One that nobody has used."""
+    return uuid.uuid4().hex[:12]
+
+
+def until(done: Callable[[], object], seconds: float = 20, what: str = "it") -> None:
+    """Waits until it is so."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, f"{what} did not come about within {seconds} s"
+        time.sleep(0.02)
