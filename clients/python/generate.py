@@ -38,6 +38,7 @@ WORDS = [
     (r"\baclosing\b", "closing"),
     (r"\baclose\b", "close"),
     (r"\bpannier\.aio\b", "pannier"),
+    (r"`async with ", "`with "),
 ]
 
 

@@ -13,8 +13,11 @@ from ._core.settings import settings as _settings
 from ._sync._caps import Caps
 from ._sync._client import Pannier
 from ._sync._conversations import Conversations
+from ._sync._crons import Crons
 from ._sync._dedup import Claim, ClaimResult, Dedup
 from ._sync._keeper import WorkContext
+from ._sync._schedule import Schedule
+from ._sync._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
     *_shared,
@@ -22,7 +25,14 @@ __all__ = [
     "Claim",
     "ClaimResult",
     "Conversations",
+    "Crons",
     "Dedup",
+    "Schedule",
+    "Handler",
+    "Job",
+    "Worker",
+    "WorkerFunction",
+    "worker",
     "Pannier",
     "WorkContext",
     "aio",

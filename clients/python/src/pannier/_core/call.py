@@ -28,9 +28,7 @@ class Call(Generic[T]):
     writes: bool
 
 
-def call(
-    service: str, method: str, request: Message, answer: type[Answer], read: Callable[[Answer], T], *, writes: bool
-) -> Call[T]:
+def call(service: str, method: str, request: Message, answer: type[Answer], read: Callable[[Answer], T], *, writes: bool) -> Call[T]:
     """A call of a method of `pannier.v1`."""
     path = f"/pannier.v1.{service}/{method}"
     return Call(path, request.SerializeToString(), lambda data: read(answer.FromString(data)), writes)

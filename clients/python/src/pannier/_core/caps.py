@@ -208,9 +208,7 @@ def note_inbound(namespace: str, recipient: str, sender: str | None) -> Call[dat
     )
 
 
-def set_policy(
-    namespace: str, name: str, rule: Rule | Preset, scope: Scope | None, fail_open: bool
-) -> Call[tuple[CapPolicy, bool]]:
+def set_policy(namespace: str, name: str, rule: Rule | Preset, scope: Scope | None, fail_open: bool) -> Call[tuple[CapPolicy, bool]]:
     """SetPolicy: the policy, and whether there was none."""
     request = pb.SetPolicyRequest(namespace=namespace, request_id=str(uuid.uuid4()), policy=to_wire(name, rule, scope, fail_open))
     return call(_SERVICE, "SetPolicy", request, pb.SetPolicyResponse, lambda a: (from_wire(a.policy), a.created), writes=True)

@@ -93,9 +93,7 @@ def from_status(status: status_pb2.Status) -> e.PannierError:
     return make(code, reason, status.message, metadata=metadata, retry_after=retry_after, field=field)
 
 
-def from_grpc(
-    code: grpc.StatusCode | None, details: str | None, trailers: Iterable[tuple[str, str | bytes]] | None
-) -> e.PannierError:
+def from_grpc(code: grpc.StatusCode | None, details: str | None, trailers: Iterable[tuple[str, str | bytes]] | None) -> e.PannierError:
     """Reads how a call ended."""
     for key, value in trailers or ():
         if key == _DETAILS and isinstance(value, bytes):

@@ -106,9 +106,9 @@ def to_wire(name: str, rule: Rule | Preset, scope: Scope | None, fail_open: bool
     if isinstance(rule, str):
         if scope is not None:
             raise bad_field("policy.scope", "cannot be given with a preset, which has its own")
-        policy.preset = limits.number_of("policy.preset", _PRESETS, rule)  # type: ignore[assignment]
+        policy.preset = limits.number_of("policy.preset", _PRESETS, rule)  # type: ignore[assignment] # an enum's number
         return policy
-    policy.scope = limits.number_of("policy.scope", _SCOPES, scope or "namespace")  # type: ignore[assignment]
+    policy.scope = limits.number_of("policy.scope", _SCOPES, scope or "namespace")  # type: ignore[assignment] # an enum's number
     if isinstance(rule, Fixed):
         if rule.window is not None and rule.time_zone is not None:
             raise bad_field("policy.fixed.time_zone", "cannot be given with `window`")

@@ -33,8 +33,7 @@ class Settings:
         """No sidecar came in time: names each place, and what to do."""
         tried = ", ".join(f"{place.target} ({why.get(place.target, 'not tried')})" for place in self.places)
         message = (
-            f"no sidecar is ready after {self.ready_timeout:g} s; tried {tried}. "
-            "Start one with `pannier serve`, or set PANNIER_ADDRESS"
+            f"no sidecar is ready after {self.ready_timeout:g} s; tried {tried}. Start one with `pannier serve`, or set PANNIER_ADDRESS"
         )
         return faults.make("UNAVAILABLE", "SIDECAR_UNREACHABLE", message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from typing import Any
 
 import grpc
@@ -51,6 +52,18 @@ class Channel:
                 raise faults.closed("the client") from None
             raise
 
+    def stream(self, path: str, request: bytes) -> Generator[bytes, None, None]:
+        """What a stream of answers says, until it ends. Close it to end it before."""
+        self.check()
+        method: Any = self.grpc.unary_stream(path)
+        call = method(request, metadata=self.metadata)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise self.error(error) from error
+        finally:
+            call.cancel()
+
     def error(self, error: grpc.RpcError) -> PannierError:
         """Reads how a call ended."""
         if self.closed:
@@ -58,6 +71,12 @@ class Channel:
         if isinstance(error, grpc.Call):
             return faults.from_grpc(error.code(), error.details(), error.trailing_metadata())
         return faults.make("UNKNOWN", "SIDECAR_UNREACHABLE", str(error))
+
+    def unreadable(self, error: Exception | None) -> PannierError:
+        """A stream ended for a reason of this side: the client was closed, or a message cannot be read."""
+        if self.closed:
+            return faults.closed("the client")
+        return faults.make("INTERNAL", "INTERNAL", f"the stream ended here: {error or 'it was broken off'}")
 
     def close(self) -> None:
         """Ends it; calls that are open get ClosedError."""

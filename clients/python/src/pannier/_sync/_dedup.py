@@ -40,9 +40,7 @@ class Claim:
         #: When another may take it over. By the server's clock.
         self.expires_at: datetime | None = granted.expires_at
 
-    def complete(
-        self, result: Value = None, *, retention: timedelta | None = None, timeout: timedelta | None = None
-    ) -> CompleteResult:
+    def complete(self, result: Value = None, *, retention: timedelta | None = None, timeout: timedelta | None = None) -> CompleteResult:
         """The work is done: from now on the key is a duplicate. Repeating it gives `completed` again.
 
         `result` (≤ 4 KiB; a text, bytes or JSON) is what duplicates get. `retention`: counted from now, 1 ms..400 days;

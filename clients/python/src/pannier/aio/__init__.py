@@ -12,8 +12,11 @@ from .._core.settings import settings as _settings
 from ._caps import Caps
 from ._client import Pannier
 from ._conversations import Conversations
+from ._crons import Crons
 from ._dedup import Claim, ClaimResult, Dedup
 from ._keeper import WorkContext
+from ._schedule import Schedule
+from ._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
     *_shared,
@@ -21,7 +24,14 @@ __all__ = [
     "Claim",
     "ClaimResult",
     "Conversations",
+    "Crons",
     "Dedup",
+    "Schedule",
+    "Handler",
+    "Job",
+    "Worker",
+    "WorkerFunction",
+    "worker",
     "Pannier",
     "WorkContext",
     "connect",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import grpc
@@ -56,6 +57,23 @@ class Channel:
                 raise faults.closed("the client") from None
             raise
 
+    async def stream(self, path: str, request: bytes) -> AsyncGenerator[bytes, None]:
+        """What a stream of answers says, until it ends. Close it to end it before."""
+        self.check()
+        method: Any = self.grpc.unary_stream(path)
+        call = method(request, metadata=self.metadata)
+        try:
+            async for message in call:
+                yield message
+        except grpc.RpcError as error:
+            raise self.error(error) from error
+        except asyncio.CancelledError:
+            if self.closed and not _being_cancelled():
+                raise faults.closed("the client") from None
+            raise
+        finally:
+            call.cancel()
+
     def error(self, error: grpc.RpcError) -> PannierError:
         """Reads how a call ended."""
         if self.closed:
@@ -63,6 +81,12 @@ class Channel:
         if isinstance(error, grpc.aio.AioRpcError):
             return faults.from_grpc(error.code(), error.details(), error.trailing_metadata())
         return faults.make("UNKNOWN", "SIDECAR_UNREACHABLE", str(error))
+
+    def unreadable(self, error: Exception | None) -> PannierError:
+        """A stream ended for a reason of this side: the client was closed, or a message cannot be read."""
+        if self.closed:
+            return faults.closed("the client")
+        return faults.make("INTERNAL", "INTERNAL", f"the stream ended here: {error or 'it was broken off'}")
 
     async def close(self) -> None:
         """Ends it; calls that are open get ClosedError."""

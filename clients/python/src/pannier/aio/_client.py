@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, TypeVar
@@ -10,12 +11,16 @@ from typing import Protocol, TypeVar
 from .._core import limits
 from .._core.admin import ServerInfo, server_info
 from .._core.settings import Settings
+from .._core.work import WorkerEvent
 from ._caps import Caps
 from ._connection import Connection
 from ._conversations import Conversations
 from ._dedup import Dedup
 from ._keeper import Keepers
+from ._schedule import Schedule
+from ._work import Handler, Worker, WorkerFunction
 
+P = TypeVar("P")
 Self = TypeVar("Self", bound="Pannier")
 
 
@@ -39,6 +44,8 @@ class Pannier:
         self.conversations = Conversations(self._connection)
         #: How much may be sent.
         self.caps = Caps(self._connection)
+        #: Jobs: delayed, retried, recurring.
+        self.schedule = Schedule(self._connection)
 
     @property
     def namespace(self) -> str:
@@ -49,6 +56,43 @@ class Pannier:
     def address(self) -> str:
         """Where the sidecar is: `unix:/path` or `host:port`."""
         return self._connection.channel.target
+
+    def worker(
+        self,
+        queues: str | Sequence[str],
+        handler: Handler[P],
+        *,
+        concurrency: int = 1,
+        lease: timedelta | None = None,
+        name: str | None = None,
+        on_event: Callable[[WorkerEvent], object] | None = None,
+    ) -> Worker[P]:
+        """Runs jobs of a queue, or of 1..64 queues, from now on until it is closed. See Worker.
+
+        `handler` gets one job at a time, `concurrency` (1..1 000) of them at once. `lease`: how long a job stays with a worker that is not
+        heard of, 1 s..24 h, default 30 s; it is renewed for as long as the handler runs; a worker that dies has its jobs run again after so
+        long. `name`: for lists, 1..512 bytes. `on_event` is told of what happens (WorkerEvent) and must not block; without it what goes
+        wrong is logged, under "pannier". Raises BadRequestError for wrong options, ClosedError.
+        """
+        self._connection.channel.check()
+        worker = Worker(self._connection, queues, handler, concurrency, lease, name, on_event, self._forget)
+        self._dependents.append(worker)
+        return worker
+
+    def run(self, function: WorkerFunction[P], *, on_event: Callable[[WorkerEvent], object] | None = None) -> Worker[P]:
+        """Runs what `@pannier.aio.worker` has made: `async with client.run(remind) as worker: await worker.wait()`."""
+        return self.worker(
+            function.queues,
+            function.handler,
+            concurrency=function.concurrency,
+            lease=function.lease,
+            name=function.name,
+            on_event=on_event,
+        )
+
+    def _forget(self, dependent: Dependent) -> None:
+        if dependent in self._dependents:
+            self._dependents.remove(dependent)
 
     async def server_info(self, *, timeout: timedelta | None = None) -> ServerInfo:
         """What the sidecar says of itself. Raises AccessError without the admin scope."""

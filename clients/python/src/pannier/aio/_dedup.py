@@ -146,9 +146,7 @@ class Dedup:
         process that dies is taken over after `in_progress_ttl`. `result`: duplicates get what `work` gave (≤ 4 KiB).
         """
         self._keepers.check()
-        claimed = await self.claim(
-            key, fingerprint=fingerprint, in_progress_ttl=in_progress_ttl, retention=retention, timeout=timeout
-        )
+        claimed = await self.claim(key, fingerprint=fingerprint, in_progress_ttl=in_progress_ttl, retention=retention, timeout=timeout)
         if not isinstance(claimed, Claim):
             return claimed
         return await self._keepers.run(claimed, work, in_progress_ttl, retention, result)

@@ -53,9 +53,7 @@ class Keepers:
         if self._running:
             await asyncio.wait(self._running, timeout=timeout)
 
-    async def run(
-        self, claim: Claim, work: Work[Result], ttl: timedelta | None, retention: timedelta | None, keep: bool
-    ) -> Ran[Result]:
+    async def run(self, claim: Claim, work: Work[Result], ttl: timedelta | None, retention: timedelta | None, keep: bool) -> Ran[Result]:
         """Runs it under its claim."""
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(over)
