@@ -34,6 +34,7 @@ WORDS = [
     (r"\b__aexit__\b", "__exit__"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\bAsyncIterable\b", "Iterable"),
+    (r"\bAsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsyncGenerator\b", "Generator"),
     (r"\baclosing\b", "closing"),
     (r"\baclose\b", "close"),

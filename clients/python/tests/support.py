@@ -1,10 +1,13 @@
 """The built sidecar with a Valkey of its own, killed and started again at will. Nothing here stands in for either."""
 
+import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -96,3 +99,65 @@ def until(done: Callable[[], object], seconds: float = 20, what: str = "it") -> 
     while not done():
         assert time.monotonic() < deadline, f"{what} did not come about within {seconds} s"
         time.sleep(0.02)
+
+
+class LosingProxy:
+    """A socket before the sidecar's that breaks a connection when so much has gone through it."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._target = str(sidecar.socket)
+        self.socket = sidecar.folder / "run/proxy.sock"
+        self.address = f"unix:{self.socket}"
+        self.broken = 0
+        self._left: int | None = None
+        self._lock = threading.Lock()
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._server.bind(str(self.socket))
+        self._server.listen(16)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def break_after(self, size: int) -> None:
+        """Breaks the connection over which the next so many bytes went."""
+        with self._lock:
+            self._left = size
+
+    def stop(self) -> None:
+        """Takes no more."""
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._server.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                server.connect(self._target)
+            except OSError:
+                # Not there yet.
+                client.close()
+                continue
+            for pair in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=pair, daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if self._breaks(len(data)):
+                    break
+                target.sendall(data)
+        for one in (source, target):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def _breaks(self, size: int) -> bool:
+        with self._lock:
+            if self._left is None:
+                return False
+            self._left -= size
+            if self._left > 0:
+                return False
+            self._left = None
+            self.broken += 1
+            return True

@@ -117,7 +117,9 @@ async def test_a_worker_goes_on_over_killed_sidecars(sidecar: Sidecar) -> None:
             if isinstance(event, pannier.JobCompleted):
                 completed.append(event)
 
-        async with client.worker("q", handler, concurrency=7, on_event=on_event):
+        # A job that was on its way when the sidecar died is nobody's until its lease ends.
+        lease = timedelta(seconds=8)
+        async with client.worker("q", handler, concurrency=7, lease=lease, on_event=on_event):
             for _ in range(2):
                 enough = len(ran) + 30
                 await until(lambda enough=enough: len(ran) >= enough, 30)  # type: ignore[misc]

@@ -203,7 +203,8 @@ def test_a_worker_goes_on_over_killed_sidecars(sidecar: Sidecar) -> None:
             ran[job.payload["n"]] += 1
             return job.payload["n"]
 
-        with working(client, handler, 7) as (worker, events):
+        # A job that was on its way when the sidecar died is nobody's until its lease ends.
+        with working(client, handler, 7, timedelta(seconds=8)) as (worker, events):
             for _ in range(2):
                 enough = len(ran) + 30
                 until(lambda enough=enough: len(ran) >= enough, 30)  # type: ignore[misc]

@@ -10,6 +10,7 @@ from ._core.dial import Tls
 from ._core.exports import *  # noqa: F403
 from ._core.exports import __all__ as _shared
 from ._core.settings import settings as _settings
+from ._sync._blobs import Blobs
 from ._sync._caps import Caps
 from ._sync._client import Pannier
 from ._sync._conversations import Conversations
@@ -21,6 +22,7 @@ from ._sync._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
     *_shared,
+    "Blobs",
     "Caps",
     "Claim",
     "ClaimResult",

@@ -22,6 +22,7 @@ from ..errors import (
     WrongStateError,
 )
 from .admin import Durability, ServerInfo
+from .blobs import BlobArchive, BlobError, BlobInfo, BlobStatus, GenerationState, SaveResult
 from .caps import (
     Allowed,
     CapUsage,
@@ -52,6 +53,7 @@ from .outcomes import CancelResult, DeadReason, EnqueueResult, JobInfo, JobState
 from .policies import CapPolicy, Fixed, Gcra, Preset, Rolling, Rule, Scope, Unique
 from .queues import Limiter, QueueCounts, QueueInfo, QueueSettings, QueueTotals, Retention
 from .schedule import QueueEvent
+from .source import BlobSource
 from .values import Value
 from .work import (
     FailJob,
@@ -72,6 +74,11 @@ __all__ = [
     "AdvanceResult",
     "Allowed",
     "BadRequestError",
+    "BlobArchive",
+    "BlobError",
+    "BlobInfo",
+    "BlobSource",
+    "BlobStatus",
     "CancelResult",
     "CapGate",
     "CapPolicy",
@@ -101,6 +108,7 @@ __all__ = [
     "Fixed",
     "Gcra",
     "GenerationGoneError",
+    "GenerationState",
     "InProgress",
     "IngestItem",
     "JobCancelledError",
@@ -136,6 +144,7 @@ __all__ = [
     "RevisionConflictError",
     "Rolling",
     "Rule",
+    "SaveResult",
     "Scope",
     "SendMismatch",
     "ServerInfo",

@@ -52,11 +52,21 @@ class Channel:
                 raise faults.closed("the client") from None
             raise
 
-    def stream(self, path: str, request: bytes) -> Generator[bytes, None, None]:
+    def upload(self, path: str, messages: Generator[bytes, None, None], timeout: float | None) -> bytes:
+        """Sends a stream of messages, one when the one before has left; gives the answer."""
+        self.check()
+        method: Any = self.grpc.stream_unary(path)
+        try:
+            answer: bytes = method(messages, timeout=timeout, metadata=self.metadata)
+            return answer
+        except grpc.RpcError as error:
+            raise self.error(error) from error
+
+    def stream(self, path: str, request: bytes, timeout: float | None = None) -> Generator[bytes, None, None]:
         """What a stream of answers says, until it ends. Close it to end it before."""
         self.check()
         method: Any = self.grpc.unary_stream(path)
-        call = method(request, metadata=self.metadata)
+        call = method(request, timeout=timeout, metadata=self.metadata)
         try:
             yield from call
         except grpc.RpcError as error:

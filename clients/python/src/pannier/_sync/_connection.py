@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import closing
 from datetime import timedelta
 from typing import NoReturn, TypeVar
 
@@ -25,6 +27,7 @@ class Connection:
         self.settings = settings
         self.namespace = settings.namespace
         self._channel: Channel | None = None
+        self._bulk: set[Channel] = set()
         self._closed = False
 
     @property
@@ -83,6 +86,33 @@ class Connection:
                 return call.read(answer)
             sleep(tries.failed(failure, time.monotonic()))
 
+    def upload(self, path: str, messages: Generator[bytes, None, None], timeout: float | None) -> bytes:
+        """Sends bulk data, over a channel of its own: it holds up nobody else."""
+        channel = self._bulk_channel()
+        try:
+            return channel.upload(path, messages, timeout)
+        finally:
+            self._end(channel)
+
+    def download(self, path: str, request: bytes, timeout: float | None) -> Generator[bytes, None, None]:
+        """Takes bulk data: the same."""
+        channel = self._bulk_channel()
+        try:
+            with closing(channel.stream(path, request, timeout)) as messages:
+                for message in messages:
+                    yield message
+        finally:
+            self._end(channel)
+
+    def _bulk_channel(self) -> Channel:
+        channel = Channel(self.channel.target, self.settings.dial)
+        self._bulk.add(channel)
+        return channel
+
+    def _end(self, channel: Channel) -> None:
+        self._bulk.discard(channel)
+        channel.close()
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("pannier: a client cannot be pickled; connect in the other process")
 
@@ -90,8 +120,9 @@ class Connection:
         """Ends it; calls that are open get ClosedError."""
         self._closed = True
         channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
+        for one in [channel, *self._bulk]:
+            if one is not None:
+                one.close()
 
 
 def _probe(channel: Channel, timeout: float) -> str | None:

@@ -9,6 +9,7 @@ from .._core.dial import Tls
 from .._core.exports import *  # noqa: F403
 from .._core.exports import __all__ as _shared
 from .._core.settings import settings as _settings
+from ._blobs import Blobs
 from ._caps import Caps
 from ._client import Pannier
 from ._conversations import Conversations
@@ -20,6 +21,7 @@ from ._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
     *_shared,
+    "Blobs",
     "Caps",
     "Claim",
     "ClaimResult",

@@ -57,11 +57,25 @@ class Channel:
                 raise faults.closed("the client") from None
             raise
 
-    async def stream(self, path: str, request: bytes) -> AsyncGenerator[bytes, None]:
+    async def upload(self, path: str, messages: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
+        """Sends a stream of messages, one when the one before has left; gives the answer."""
+        self.check()
+        method: Any = self.grpc.stream_unary(path)
+        try:
+            answer: bytes = await method(messages, timeout=timeout, metadata=self.metadata)
+            return answer
+        except grpc.RpcError as error:
+            raise self.error(error) from error
+        except asyncio.CancelledError:
+            if self.closed and not _being_cancelled():
+                raise faults.closed("the client") from None
+            raise
+
+    async def stream(self, path: str, request: bytes, timeout: float | None = None) -> AsyncGenerator[bytes, None]:
         """What a stream of answers says, until it ends. Close it to end it before."""
         self.check()
         method: Any = self.grpc.unary_stream(path)
-        call = method(request, metadata=self.metadata)
+        call = method(request, timeout=timeout, metadata=self.metadata)
         try:
             async for message in call:
                 yield message

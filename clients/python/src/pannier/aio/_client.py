@@ -12,6 +12,7 @@ from .._core import limits
 from .._core.admin import ServerInfo, server_info
 from .._core.settings import Settings
 from .._core.work import WorkerEvent
+from ._blobs import Blobs
 from ._caps import Caps
 from ._connection import Connection
 from ._conversations import Conversations
@@ -44,6 +45,8 @@ class Pannier:
         self.conversations = Conversations(self._connection)
         #: How much may be sent.
         self.caps = Caps(self._connection)
+        #: Archives and other large state.
+        self.blobs = Blobs(self._connection)
         #: Jobs: delayed, retried, recurring.
         self.schedule = Schedule(self._connection)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from datetime import timedelta
 from typing import NoReturn, TypeVar
 
@@ -24,6 +26,7 @@ class Connection:
         self.settings = settings
         self.namespace = settings.namespace
         self._channel: Channel | None = None
+        self._bulk: set[Channel] = set()
         self._closed = False
 
     @property
@@ -82,6 +85,33 @@ class Connection:
                 return call.read(answer)
             await sleep(tries.failed(failure, time.monotonic()))
 
+    async def upload(self, path: str, messages: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
+        """Sends bulk data, over a channel of its own: it holds up nobody else."""
+        channel = self._bulk_channel()
+        try:
+            return await channel.upload(path, messages, timeout)
+        finally:
+            await self._end(channel)
+
+    async def download(self, path: str, request: bytes, timeout: float | None) -> AsyncGenerator[bytes, None]:
+        """Takes bulk data: the same."""
+        channel = self._bulk_channel()
+        try:
+            async with aclosing(channel.stream(path, request, timeout)) as messages:
+                async for message in messages:
+                    yield message
+        finally:
+            await self._end(channel)
+
+    def _bulk_channel(self) -> Channel:
+        channel = Channel(self.channel.target, self.settings.dial)
+        self._bulk.add(channel)
+        return channel
+
+    async def _end(self, channel: Channel) -> None:
+        self._bulk.discard(channel)
+        await channel.close()
+
     def __reduce__(self) -> NoReturn:
         raise TypeError("pannier: a client cannot be pickled; connect in the other process")
 
@@ -89,8 +119,9 @@ class Connection:
         """Ends it; calls that are open get ClosedError."""
         self._closed = True
         channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
+        for one in [channel, *self._bulk]:
+            if one is not None:
+                await one.close()
 
 
 async def _probe(channel: Channel, timeout: float) -> str | None:
