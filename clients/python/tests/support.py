@@ -111,10 +111,15 @@ class LosingProxy:
         self.broken = 0
         self._left: int | None = None
         self._lock = threading.Lock()
+        self.again()
+
+    def again(self) -> None:
+        """Takes connections."""
+        self.socket.unlink(missing_ok=True)
         self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._server.bind(str(self.socket))
         self._server.listen(16)
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept, args=[self._server], daemon=True).start()
 
     def break_after(self, size: int) -> None:
         """Breaks the connection over which the next so many bytes went."""
@@ -123,12 +128,15 @@ class LosingProxy:
 
     def stop(self) -> None:
         """Takes no more."""
+        self.socket.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listening: socket.socket) -> None:
         while True:
             try:
-                client, _ = self._server.accept()
+                client, _ = listening.accept()
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

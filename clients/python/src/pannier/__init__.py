@@ -18,6 +18,8 @@ from ._sync._crons import Crons
 from ._sync._dedup import Claim, ClaimResult, Dedup
 from ._sync._keeper import WorkContext
 from ._sync._schedule import Schedule
+from ._sync._session import Session
+from ._sync._sessions import Sessions
 from ._sync._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
@@ -30,6 +32,8 @@ __all__ = [
     "Crons",
     "Dedup",
     "Schedule",
+    "Session",
+    "Sessions",
     "Handler",
     "Job",
     "Worker",

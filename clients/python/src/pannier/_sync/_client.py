@@ -20,6 +20,7 @@ from ._conversations import Conversations
 from ._dedup import Dedup
 from ._keeper import Keepers
 from ._schedule import Schedule
+from ._sessions import Sessions
 from ._work import Handler, Worker, WorkerFunction
 
 P = TypeVar("P")
@@ -40,6 +41,8 @@ class Pannier:
         self._connection = Connection(settings)
         self._keepers = Keepers()
         self._dependents: list[Dependent] = []
+        #: The credentials and keys of bots.
+        self.sessions = Sessions(self._connection, self._dependents.append, self._forget)
         #: Messages handled once.
         self.dedup = Dedup(self._connection, self._keepers)
         #: Where each chat is.

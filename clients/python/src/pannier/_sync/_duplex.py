@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Generator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -134,3 +135,13 @@ class Duplex(Generic[E]):
         while not self._stopped.wait(self._engine.interval):
             with self.locked() as engine:
                 engine.tick(time.monotonic())
+
+
+def new_future() -> Future[object]:
+    """What a call waits for."""
+    return Future()
+
+
+def settled(future: Future[object]) -> object:
+    """Waits for it: an engine settles each by its deadline."""
+    return future.result()

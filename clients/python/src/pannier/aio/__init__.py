@@ -17,6 +17,8 @@ from ._crons import Crons
 from ._dedup import Claim, ClaimResult, Dedup
 from ._keeper import WorkContext
 from ._schedule import Schedule
+from ._session import Session
+from ._sessions import Sessions
 from ._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "Crons",
     "Dedup",
     "Schedule",
+    "Session",
+    "Sessions",
     "Handler",
     "Job",
     "Worker",

@@ -162,3 +162,13 @@ class Duplex(Generic[E]):
             await asyncio.sleep(self._engine.interval)
             with self.locked() as engine:
                 engine.tick(time.monotonic())
+
+
+def new_future() -> asyncio.Future[object]:
+    """What a call waits for."""
+    return asyncio.get_running_loop().create_future()
+
+
+async def settled(future: asyncio.Future[object]) -> object:
+    """Waits for it."""
+    return await future
