@@ -39,6 +39,8 @@ WORDS = [
     (r"\baclosing\b", "closing"),
     (r"\baclose\b", "close"),
     (r"\bpannier\.aio\b", "pannier"),
+    (r"^import grpc\.aio\n", ""),
+    (r"\bgrpc\.aio\.", "grpc."),
     (r"`async with ", "`with "),
 ]
 
@@ -73,7 +75,7 @@ def without_await(path: Path) -> str:
     """The same code for a caller that blocks, formatted."""
     code = path.read_text()
     for pattern, word in WORDS:
-        code = re.sub(pattern, word, code)
+        code = re.sub(pattern, word, code, flags=re.MULTILINE)
     command = [sys.executable, "-m", "ruff", "check", "--quiet", "--select", "I", "--fix", "--stdin-filename"]
     target = str(SYNC / path.name)
     for step in ([*command, target, "-"], [sys.executable, "-m", "ruff", "format", "--stdin-filename", target, "-"]):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import Sidecar, name
@@ -263,3 +264,15 @@ def test_wrong_options_are_told_at_once() -> None:
         pannier.connect(timeout=3)  # type: ignore[arg-type]
     with tempfile.TemporaryDirectory() as folder, pytest.raises(FileNotFoundError):
         pannier.connect("x:1", token_file=f"{folder}/none")
+
+
+async def test_generated_stubs_share_the_channel(client: pannier.Pannier, aclient: aio.Pannier) -> None:
+    request = pannier.raw.dedup_pb2.ClaimRequest(namespace=client.namespace, request_id="0123456789abcdef", key="k", complete=True)
+    new = pannier.raw.dedup_pb2.ClaimResponse.OUTCOME_NEW
+    stubs: Any = pannier.raw.dedup_pb2_grpc  # generated without types
+    stub = stubs.DedupServiceStub(client.raw_channel)
+    assert stub.Claim(request, timeout=5, metadata=client.raw_metadata).outcome == new
+    assert not client.dedup.claim_once("k")
+    request.namespace = aclient.namespace
+    stub = stubs.DedupServiceStub(aclient.raw_channel)
+    assert (await stub.Claim(request, timeout=5, metadata=aclient.raw_metadata)).outcome == new

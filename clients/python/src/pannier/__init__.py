@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from . import aio
-from ._core.dial import Tls
+from . import aio, raw
+from ._core import exports as _exports
 from ._core.exports import *  # noqa: F403
-from ._core.exports import __all__ as _shared
 from ._core.settings import settings as _settings
 from ._sync._blobs import Blobs
 from ._sync._caps import Caps
@@ -23,7 +22,6 @@ from ._sync._sessions import Sessions
 from ._sync._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
-    *_shared,
     "Blobs",
     "Caps",
     "Claim",
@@ -31,19 +29,21 @@ __all__ = [
     "Conversations",
     "Crons",
     "Dedup",
+    "Handler",
+    "Job",
+    "Pannier",
     "Schedule",
     "Session",
     "Sessions",
-    "Handler",
-    "Job",
+    "WorkContext",
     "Worker",
     "WorkerFunction",
-    "worker",
-    "Pannier",
-    "WorkContext",
     "aio",
     "connect",
+    "raw",
+    "worker",
 ]
+__all__ += _exports.__all__
 
 
 def connect(
@@ -51,7 +51,7 @@ def connect(
     *,
     token: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
-    tls: bool | Tls = False,
+    tls: bool | Tls = False,  # noqa: F405
     namespace: str = "default",
     timeout: timedelta | None = None,
     ready_timeout: timedelta | None = None,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from .._core.dial import Tls
+from .._core import exports as _exports
 from .._core.exports import *  # noqa: F403
-from .._core.exports import __all__ as _shared
 from .._core.settings import settings as _settings
 from ._blobs import Blobs
 from ._caps import Caps
@@ -22,7 +21,6 @@ from ._sessions import Sessions
 from ._work import Handler, Job, Worker, WorkerFunction, worker
 
 __all__ = [
-    *_shared,
     "Blobs",
     "Caps",
     "Claim",
@@ -30,18 +28,19 @@ __all__ = [
     "Conversations",
     "Crons",
     "Dedup",
+    "Handler",
+    "Job",
+    "Pannier",
     "Schedule",
     "Session",
     "Sessions",
-    "Handler",
-    "Job",
+    "WorkContext",
     "Worker",
     "WorkerFunction",
-    "worker",
-    "Pannier",
-    "WorkContext",
     "connect",
+    "worker",
 ]
+__all__ += _exports.__all__
 
 
 def connect(
@@ -49,7 +48,7 @@ def connect(
     *,
     token: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
-    tls: bool | Tls = False,
+    tls: bool | Tls = False,  # noqa: F405
     namespace: str = "default",
     timeout: timedelta | None = None,
     ready_timeout: timedelta | None = None,

@@ -8,6 +8,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Protocol, TypeVar
 
+import grpc
+import grpc.aio
+
 from .._core import limits
 from .._core.admin import ServerInfo, server_info
 from .._core.settings import Settings
@@ -62,6 +65,16 @@ class Pannier:
     def address(self) -> str:
         """Where the sidecar is: `unix:/path` or `host:port`."""
         return self._connection.channel.target
+
+    @property
+    def raw_channel(self) -> grpc.aio.Channel:
+        """For the stubs in `pannier.raw`."""
+        return self._connection.channel.grpc
+
+    @property
+    def raw_metadata(self) -> tuple[tuple[str, str], ...]:
+        """For calls of those stubs: the token, if there is one."""
+        return self._connection.channel.metadata
 
     def worker(
         self,
