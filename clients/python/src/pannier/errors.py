@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from ._core.reasons import HINTS, RETRYABLE
+
+_RFC_3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)")
 
 
 class PannierError(Exception):
@@ -96,11 +99,12 @@ class SessionHeldError(PannierError):
     @property
     def until(self) -> datetime | None:
         """When that lease runs out, if known."""
-        until = self.metadata.get("until")
-        try:
-            return None if until is None else datetime.fromisoformat(until.replace("Z", "+00:00"))
-        except ValueError:
+        told = _RFC_3339.fullmatch(self.metadata.get("until", ""))
+        if told is None:
             return None
+        # Python 3.10 wants six digits of a second and no Z.
+        fraction, zone = (told[2] or "0")[:6], "+00:00" if told[3] == "Z" else told[3]
+        return datetime.fromisoformat(f"{told[1]}.{fraction:0<6}{zone}")
 
 
 class StaleStateError(PannierError):
