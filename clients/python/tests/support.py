@@ -102,7 +102,7 @@ def until(done: Callable[[], object], seconds: float = 20, what: str = "it") -> 
 
 
 class LosingProxy:
-    """A socket before the sidecar's that breaks a connection when so much has gone through it."""
+    """A socket before the sidecar's that breaks a connection: when so much has gone through it, or instead of an answer."""
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._target = str(sidecar.socket)
@@ -110,6 +110,7 @@ class LosingProxy:
         self.address = f"unix:{self.socket}"
         self.broken = 0
         self._left: int | None = None
+        self._losing = False
         self._lock = threading.Lock()
         self.again()
 
@@ -125,6 +126,11 @@ class LosingProxy:
         """Breaks the connection over which the next so many bytes went."""
         with self._lock:
             self._left = size
+
+    def lose_next(self) -> None:
+        """What the client says arrives; the next answer does not, and the connection breaks."""
+        with self._lock:
+            self._losing = True
 
     def stop(self) -> None:
         """Takes no more."""
@@ -146,18 +152,30 @@ class LosingProxy:
                 # Not there yet.
                 client.close()
                 continue
-            for pair in ((client, server), (server, client)):
+            for pair in ((client, server, False), (server, client, True)):
                 threading.Thread(target=self._pump, args=pair, daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65_536):
-                if self._breaks(len(data)):
+                if self._breaks(len(data)) or (answers and self._loses(data)):
                     break
                 target.sendall(data)
         for one in (source, target):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+    def _loses(self, frames: bytes) -> bool:
+        """They hold an HTTP/2 DATA frame; they begin with a frame, as what a server writes at once does."""
+        with self._lock:
+            at = 0
+            while self._losing and at + 9 <= len(frames):
+                if frames[at + 3] == 0:
+                    self._losing = False
+                    self.broken += 1
+                    return True
+                at += 9 + int.from_bytes(frames[at : at + 3], "big")
+            return False
 
     def _breaks(self, size: int) -> bool:
         with self._lock:

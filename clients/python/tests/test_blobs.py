@@ -4,6 +4,8 @@ import hashlib
 import io
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -153,6 +155,34 @@ def test_a_transfer_that_is_broken_off_begins_anew(sidecar: Sidecar, tmp_path: P
                 client.blobs.fetch("b", io.BytesIO())
     finally:
         proxy.stop()
+
+
+MEASURE = """
+import asyncio, sys, pannier
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) // 1024
+async def tasks():
+    async with pannier.aio.connect(sys.argv[1]) as client:
+        await client.blobs.save("tasks", sys.argv[2], labels={"n": "2"})
+        await client.blobs.fetch("tasks", sys.argv[2] + ".2")
+with pannier.connect(sys.argv[1]) as client:
+    before = peak()
+    client.blobs.save("threads", sys.argv[2])
+    client.blobs.fetch("threads", sys.argv[2] + ".1")
+asyncio.run(tasks())
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
+def test_memory_stays_bounded(sidecar: Sidecar, tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    with path.open("wb") as file:
+        file.truncate(64 * 1024 * 1024)
+    command = [sys.executable, "-c", MEASURE, sidecar.address, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert int(ran.stdout) < 24, "MiB, of a blob of 64"
+    assert (tmp_path / "large.1").stat().st_size == (tmp_path / "large.2").stat().st_size == 64 * 1024 * 1024
 
 
 def test_a_corrupted_transfer_gets_no_name(client: pannier.Pannier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

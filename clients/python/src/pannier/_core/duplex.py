@@ -19,11 +19,13 @@ class Engine(Protocol):
 
     #: The method.
     path: str
-    #: Between two ticks, at most.
-    interval: float
     effects: deque[Callable[[], None]]
     #: This stream is of no more use, and why: the driver ends it.
     broken: PannierError | None
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two ticks, at most, as it is now."""
 
     def opening(self, now: float) -> None:
         """A new stream begins."""

@@ -140,9 +140,10 @@ class Dedup:
     ) -> Ran[Result] | InProgress | Duplicate | ClaimMismatch:
         """Claims, runs `work(context)`, and completes; a key that is not free runs nothing and says why.
 
-        While `work` runs its claim is extended; when it raises, the claim is released, so that the next delivery runs it
-        again, and the exception goes on. When the claim is lost or cannot be kept, `context` aborts: another may be at it. A
-        process that dies is taken over after `in_progress_ttl`. `result`: duplicates get what `work` gave (≤ 4 KiB).
+        While `work` runs its claim is extended; when it raises, the claim is released, so that the next delivery runs it again, and the
+        exception goes on. When the claim is lost or cannot be kept, another may be at it, and the work is told: in a thread its context
+        aborts; a task is cancelled, and this raises FencedError. A process that dies is taken over after `in_progress_ttl`. `result`:
+        duplicates get what `work` gave (≤ 4 KiB). The other options are those of `claim`.
         """
         self._keepers.check()
         claimed = self.claim(key, fingerprint=fingerprint, in_progress_ttl=in_progress_ttl, retention=retention, timeout=timeout)

@@ -28,6 +28,8 @@ class Duplex(Generic[E]):
         self._engine = engine
         self._changed = threading.Condition()
         self._stopped = threading.Event()
+        self._hurry = threading.Event()
+        self._pace = 0.0
         self._call: Any = None
         self._stream: object = None
         self._threads = [
@@ -44,6 +46,7 @@ class Duplex(Generic[E]):
         """Ends it at once."""
         with self._changed:
             self._stopped.set()
+            self._hurry.set()
             self._changed.notify_all()
         self._cancel()
 
@@ -59,6 +62,8 @@ class Duplex(Generic[E]):
             yield self._engine
             effects, self._engine.effects = self._engine.effects, type(self._engine.effects)()
             broken = self._engine.broken is not None
+            if self._engine.interval < self._pace:
+                self._hurry.set()
             self._changed.notify_all()
         for effect in effects:
             try:
@@ -132,7 +137,11 @@ class Duplex(Generic[E]):
                     engine.sent(time.monotonic())
 
     def _tick(self) -> None:
-        while not self._stopped.wait(self._engine.interval):
+        while not self.stopped:
+            with self._changed:
+                self._pace = self._engine.interval
+            self._hurry.wait(self._pace)
+            self._hurry.clear()
             with self.locked() as engine:
                 engine.tick(time.monotonic())
 

@@ -29,6 +29,8 @@ class Duplex(Generic[E]):
         self._name = name
         self._changed = asyncio.Event()
         self._stopped = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._pace = 0.0
         self._waiting: set[asyncio.Event] = set()
         self._call: Any = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -70,6 +72,8 @@ class Duplex(Generic[E]):
             except Exception:
                 log.exception("a callback failed")
         self._poke()
+        if self._engine.interval < self._pace:
+            self._hurry.set()
         if self._engine.broken is not None:
             self._cancel()
 
@@ -159,7 +163,10 @@ class Duplex(Generic[E]):
 
     async def _tick(self) -> None:
         while not self.stopped:
-            await asyncio.sleep(self._engine.interval)
+            self._pace = self._engine.interval
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), self._pace)
+            self._hurry.clear()
             with self.locked() as engine:
                 engine.tick(time.monotonic())
 
