@@ -59,8 +59,10 @@ class Sidecar:
         return pannier.aio.connect(self.address, **{"namespace": name(), **options})
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
+        """Sends it a signal; of SIGSTOP it waits until all of it stands still."""
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
 
     def kill9(self) -> None:
         """Kills it; its Valkey with it, which it starts again."""

@@ -218,7 +218,7 @@ def test_a_transfer_of_a_still_sidecar_ends_by_its_timeout(sidecar: Sidecar) -> 
         began = time.monotonic()
         with pytest.raises(pannier.DeadlineExceededError):
             client.blobs.save("b", content(1_000_000), timeout=timedelta(milliseconds=700))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 2.7
         sidecar.signal(signal.SIGCONT)
 
 

@@ -41,9 +41,9 @@ def test_a_reservation_is_confirmed_or_lapses(client: pannier.Pannier) -> None:
     kept = client.caps.consume("p", send_id="kept", reserve=True)
     assert isinstance(kept, pannier.Allowed) and kept.state == "reserved" and kept.reserved_until is not None
     assert client.caps.confirm("kept").outcome == "confirmed"
-    assert client.caps.consume("p", send_id="gone", reserve=timedelta(milliseconds=30)).allowed
+    assert client.caps.consume("p", send_id="gone", reserve=timedelta(milliseconds=700)).allowed
     assert not client.caps.consume("p", send_id="third").allowed
-    time.sleep(0.05)
+    time.sleep(0.75)
     assert client.caps.confirm("gone").outcome == "lapsed"
     assert client.caps.consume("p", send_id="third").allowed
 

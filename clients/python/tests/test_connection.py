@@ -111,7 +111,7 @@ def test_a_sidecar_that_is_gone_is_unavailable_and_never_a_no(sidecar: Sidecar) 
             began = time.monotonic()
             with pytest.raises((pannier.UnavailableError, pannier.DeadlineExceededError)) as raised:
                 act()
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 3
             assert raised.value.retryable
 
 
@@ -121,7 +121,7 @@ def test_a_sidecar_that_stands_still_is_a_deadline(sidecar: Sidecar) -> None:
         began = time.monotonic()
         with pytest.raises(pannier.DeadlineExceededError) as raised:
             client.dedup.claim("k", timeout=timedelta(milliseconds=700))
-        assert 0.6 < time.monotonic() - began < 1.5
+        assert 0.6 < time.monotonic() - began < 2.7
         assert raised.value.outcome_unknown and raised.value.code == "DEADLINE_EXCEEDED"
         with pytest.raises(pannier.DeadlineExceededError) as raised:
             client.conversations.get("c", timeout=timedelta(milliseconds=300))
@@ -136,7 +136,7 @@ async def test_a_sidecar_that_stands_still_is_a_deadline_with_asyncio(sidecar: S
         began = time.monotonic()
         with pytest.raises(pannier.DeadlineExceededError):
             await client.dedup.claim("k", timeout=timedelta(milliseconds=700))
-        assert 0.6 < time.monotonic() - began < 1.5
+        assert 0.6 < time.monotonic() - began < 2.7
         sidecar.signal(signal.SIGCONT)
         assert (await client.conversations.get("c")).step == "idle"
 

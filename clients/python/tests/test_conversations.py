@@ -56,11 +56,12 @@ def test_fields_stay_are_taken_away_and_replaced(client: pannier.Pannier) -> Non
 def test_a_chat_ends_by_silence_at_its_ceiling_and_by_reset(client: pannier.Pannier) -> None:
     client.conversations.advance("silent", "s", ttl=timedelta(milliseconds=60))
     client.conversations.advance("old", "s", max_age=timedelta(milliseconds=60))
-    client.conversations.advance("touched", "s", ttl=timedelta(milliseconds=60))
-    assert client.conversations.touch("touched", ttl=timedelta(minutes=1)).exists
+    before = client.conversations.advance("touched", "s", ttl=timedelta(seconds=20)).state
+    touched = client.conversations.touch("touched", ttl=timedelta(minutes=5))
+    assert before.expires_at is not None and touched.expires_at is not None and touched.updated_at == before.updated_at
+    assert touched.expires_at - before.expires_at >= timedelta(minutes=4, seconds=40)
     time.sleep(0.08)
     assert not client.conversations.get("silent").exists
-    assert client.conversations.get("touched").exists
     assert client.conversations.advance("old", "t").outcome == "ceiling"
     assert client.conversations.advance("old", "t").outcome == "advanced"
     assert client.conversations.reset("old")

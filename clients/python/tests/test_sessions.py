@@ -232,7 +232,7 @@ def test_a_still_sidecar_is_a_deadline_for_each_call(sidecar: Sidecar) -> None:
         assert raised.value.outcome_unknown
         with pytest.raises(pannier.DeadlineExceededError):
             session.get("t", ["a"], timeout=timedelta(milliseconds=300))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 3
         sidecar.signal(signal.SIGCONT)
         done = session.commit([Put("t", "b", b"2")])
         assert done.revision in (1, 2)

@@ -161,7 +161,7 @@ def test_closing_always_ends_and_gives_jobs_back(client: pannier.Pannier) -> Non
     until(lambda: worker.running == 2)
     began = time.monotonic()
     worker.close(timeout=timedelta(seconds=1.5))
-    assert 0.9 < time.monotonic() - began < 3
+    assert 0.9 < time.monotonic() - began < 4.5
     job = client.schedule.get("q", "heeds")
     assert job is not None and (job.state, job.attempts) == ("ready", 0)
     assert state(client, "does not") == "leased"
