@@ -75,8 +75,8 @@ class BaseJob(Generic[P]):
     def progress(self, value: Value) -> None:
         """Says how far it is: a text, bytes or JSON, ≤ 1 KiB; the newest replaces the one before.
 
-        It goes with what is sent next, and is kept with the job: `schedule.get` and the next attempt see it. Raises TooLargeError,
-        BadRequestError.
+        It goes with what is sent next, and is kept with the job: `schedule.get` and the next attempt see it. One that is said in the moment
+        the handler ends may not be kept. Raises TooLargeError, BadRequestError.
         """
         self._progress(values.encode_present("progress", value, PROGRESS_MAX))
 
