@@ -79,14 +79,16 @@ class Sidecar:
         return (self.folder / "log").read_text(errors="replace")
 
     def stop(self) -> None:
-        """Ends it in order, so that its Valkey ends, too."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-            self.process.terminate()
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.kill9()
+        """Ends it in order, so that its Valkey ends, too: of one that was killed the next one takes it over first."""
+        if self.process.poll() is not None:
+            self.start()
+            pannier.connect(self.address).close()
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill9()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
