@@ -10,24 +10,30 @@ mod link;
 mod peer;
 mod readiness;
 mod socket;
+mod tcp;
 pub mod telemetry;
+pub mod tls;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::future::OptionFuture;
+use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
 use self::{
-    accept::{Steps, accept},
+    accept::{Steps, accept, accept_tcp},
     calls::Calls,
     drain::Drain,
     health::Readiness,
-    peer::PeerPolicy,
+    peer::{Entrance, PeerPolicy},
+    tcp::Tcp,
 };
 use crate::{
+    access::{Grant, Tokens},
     admin::{self, About},
     blob::{self, Blobs},
     cap,
@@ -89,6 +95,11 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     socket::prepare_directory(&config.socket)?;
     let prepared = link::prepare(&config).await?;
+    let tokens = config.access.token_file.as_deref().map(Tokens::load).transpose()?;
+    let tcp = match &config.access.listen {
+        Some(listen) => Some(Tcp::bind(listen).await?),
+        None => None,
+    };
     let bound = socket::bind(&config.socket).await?;
     let link_stop = CancellationToken::new();
     let (link, keyring) = match prepared.start(&config, link_stop.clone()) {
@@ -143,15 +154,26 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     let steps = Steps::default();
     let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(
-        bound.listener,
-        Calls::new(routes.prepare()),
-        PeerPolicy::new(config.socket.allow_uids.clone()),
-        steps.clone(),
-        connections.clone(),
-    ));
+    let calls = Calls::new(routes.prepare());
+    let policy = PeerPolicy::new(config.socket.allow_uids.clone(), config.access.socket_auth, tokens.clone());
+    let certificates = tcp.as_ref().and_then(Tcp::certificates);
+    let on_socket = accept(bound.listener, calls.clone(), policy, steps.clone(), connections.clone());
+    // Without tokens the certificate of the client has been asked for.
+    let entrance = tokens.clone().map_or(Entrance::As(Grant::Guest), Entrance::ByToken);
+    let on_tcp = tcp.map(|tcp| accept_tcp(tcp, calls, entrance, steps.clone(), connections.clone()));
+    let accepting = tokio::spawn(async {
+        tokio::join!(on_socket, OptionFuture::from(on_tcp));
+    });
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
-    let reloading = tokio::spawn(link::reload_on_hangup(keyring));
+    let mut reloading = JoinSet::new();
+    reloading.spawn(link::reload_on_hangup(keyring));
+    if let Some(tokens) = tokens {
+        tokens.warn();
+        reloading.spawn(tokens.follow());
+    }
+    if let Some(certificates) = certificates {
+        reloading.spawn(certificates.reload_on_hangup());
+    }
     banner::print(&config);
 
     let ended = tokio::select! {
@@ -162,7 +184,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     // A start that failed has nothing to wait for.
     let delay = if ended.is_ok() { config.drain_delay } else { Duration::ZERO };
     following.abort();
-    reloading.abort();
+    reloading.abort_all();
     let drain = Drain {
         readiness,
         steps,

@@ -6,10 +6,10 @@ mod stream;
 mod view;
 
 use clap::{Args, Subcommand};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    connect::Channel,
     context::Place,
     listing::{self, Page},
     outcome::{Failed, NO, Outcome},
