@@ -27,6 +27,13 @@ pub enum Need {
     Unruled,
 }
 
+impl Need {
+    /// Whether each call of it is in one namespace, which its messages name. A pipe looks at its own.
+    pub fn has_namespace(self) -> bool {
+        matches!(self, Self::Service(service) if service != Service::Admin)
+    }
+}
+
 /// The rule of one RPC.
 #[derive(Debug)]
 pub struct Rule {
@@ -155,7 +162,7 @@ mod tests {
                     let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                     let rule = rule(&path).unwrap_or_else(|| panic!("{path} has no rule"));
                     assert_ne!(rule.need, Need::Unruled, "{path}: which scope does it need?");
-                    let everywhere = rule.need == Need::Service(Service::Admin);
+                    let everywhere = !rule.need.has_namespace() && rule.need != Need::Pipe;
                     assert_eq!(rule.namespace.is_nowhere(), everywhere, "{path}: where is its namespace?");
                 }
             }

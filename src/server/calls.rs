@@ -161,9 +161,7 @@ where
             request.extensions_mut().insert(grant.clone());
         }
         let (request, denial) = match rule {
-            Some(rule) if grant.is_namespaced() && matches!(rule.need, Need::Service(_)) => {
-                checked(request, rule, grant)
-            }
+            Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => checked(request, rule, grant),
             _ => (request.map(Body::new), None),
         };
         let call = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
