@@ -8,7 +8,7 @@ use bytes::Bytes;
 use pannier::proto::v1::{self, PipeRequest, PipeResponse, pipe_response::Answer};
 use prost::Message as _;
 use support::{
-    Sidecar,
+    Options, Sidecar,
     access::{Rpc, all_rpcs, call, is_refused, missing_scope, on_tcp, plain},
 };
 use tonic::{Code, Status, transport::Channel};
@@ -62,7 +62,8 @@ async fn every_rpc_wants_a_valid_token_with_its_scope_and_namespace() {
             (service, without, tokens.add(&format!("only-{name}"), &only))
         })
         .collect();
-    let sidecar = Sidecar::start(options).await;
+    let trace = vec![("PANNIER_LOG_LEVEL".to_owned(), "trace".to_owned())];
+    let sidecar = Sidecar::start(Options { envs: trace, ..options }).await;
     let channel = plain(&sidecar);
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
 

@@ -157,6 +157,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let calls = Calls::new(routes.prepare());
     let policy = PeerPolicy::new(config.socket.allow_uids.clone(), config.access.socket_auth, tokens.clone());
     let certificates = tcp.as_ref().and_then(Tcp::certificates);
+    let tcp_address = tcp.as_ref().map(Tcp::address);
     let on_socket = accept(bound.listener, calls.clone(), policy, steps.clone(), connections.clone());
     // Without tokens the certificate of the client has been asked for.
     let entrance = tokens.clone().map_or(Entrance::As(Grant::Guest), Entrance::ByToken);
@@ -174,7 +175,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     if let Some(certificates) = certificates {
         reloading.spawn(certificates.reload_on_hangup());
     }
-    banner::print(&config);
+    banner::print(&config, tcp_address);
 
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),

@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -30,6 +31,7 @@ const TRY_EVERY: Duration = Duration::from_secs(10);
 /// A bound port.
 pub struct Tcp {
     listener: TcpListener,
+    address: SocketAddr,
     certificates: Option<Arc<Certificates>>,
 }
 
@@ -52,7 +54,12 @@ impl Tcp {
         }
         let certificates = listen.tls.clone().map(Certificates::new).transpose()?;
         tracing::info!(%address, tls = certificates.is_some(), loopback = is_loopback(host), "listening on TCP");
-        Ok(Self { listener, certificates })
+        Ok(Self { listener, address, certificates })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The files to be read again.
