@@ -125,7 +125,7 @@ pub async fn accept_tcp(tcp: Tcp, calls: Calls, entrance: Entrance, steps: Steps
 }
 
 /// How long somebody unknown may keep a TCP connection.
-const STRANGER: Duration = Duration::from_secs(60);
+const STRANGER: Duration = Duration::from_secs(30);
 
 /// Speaks HTTP/2. With `patience`: ends it when no call has shown by then that somebody known is there.
 async fn serve(

@@ -17,13 +17,15 @@ use std::{
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
-use tokio_util::sync::WaitForCancellationFutureOwned;
-use tonic::{Code, Status, body::Body, service::Routes};
+use http_body::Body as HttpBody;
+use tokio::time::{Instant, timeout_at};
+use tonic::{body::Body, service::Routes};
 use tower::Service;
 
-use super::peer::Entrance;
+use super::{
+    guarded::{Guarded, name_the_limit, panicked, revocation, timed_out},
+    peer::Entrance,
+};
 use crate::{
     access::{Checked, Denial, Grant, Need, Rule, rule},
     error::{Error, Reason},
@@ -186,17 +188,8 @@ where
                 Ok(Ok(Ok(response))) => response,
             };
             name_the_limit(response.headers_mut());
-            Ok(response.map(|body| {
-                Body::new(Guarded {
-                    body,
-                    deadline: deadline.map(|at| Box::pin(sleep_until(at))),
-                    writes,
-                    denial,
-                    revoked: revoked.map(|revoked| Box::pin(revoked.cancelled_owned())),
-                    over: false,
-                    _in_flight: in_flight,
-                })
-            }))
+            Ok(response
+                .map(|body| Body::new(Guarded::new(body, deadline, writes, denial, revoked, in_flight))))
         })
     }
 }
@@ -213,7 +206,7 @@ where
 }
 
 /// Counts a call until its response is over.
-struct InFlight {
+pub struct InFlight {
     process: Arc<AtomicUsize>,
     connection: Arc<Connection>,
 }
@@ -222,100 +215,6 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.process.fetch_sub(1, Ordering::Relaxed);
         self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A response's body under the same guards as the call.
-struct Guarded {
-    body: Body,
-    deadline: Option<Pin<Box<Sleep>>>,
-    writes: bool,
-    denial: Option<Denial>,
-    revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    over: bool,
-    _in_flight: InFlight,
-}
-
-impl Guarded {
-    fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        self.over = true;
-        // What was being made is dropped now, not when the client has read the end.
-        self.body = Body::empty();
-        let mut trailers = HeaderMap::new();
-        Poll::Ready(Some(status.add_header(&mut trailers).map(|()| Frame::trailers(trailers))))
-    }
-}
-
-impl HttpBody for Guarded {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        if self.deadline.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
-            let status = timed_out(self.writes);
-            return self.end(&status);
-        }
-        if self.revoked.as_mut().is_some_and(|revoked| revoked.as_mut().poll(cx).is_ready()) {
-            return self.end(&revocation());
-        }
-        let body = &mut self.body;
-        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx)));
-        // The handler saw its requests end; why, is said here.
-        if let Some(denied) = self.denial.as_ref().and_then(|denial| denial.get()).map(Error::to_status) {
-            return self.end(&denied);
-        }
-        match polled {
-            Err(_panic) => {
-                let status = panicked();
-                self.end(&status)
-            }
-            Ok(Poll::Ready(Some(Ok(mut frame)))) => {
-                if let Some(trailers) = frame.trailers_mut() {
-                    name_the_limit(trailers);
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Ok(other) => other,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.over || self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-fn timed_out(writes: bool) -> Status {
-    let error = Error::new(Reason::DeadlineExceeded, "the call's deadline has passed");
-    if writes { error.outcome_unknown() } else { error }.to_status()
-}
-
-fn revocation() -> Status {
-    Error::new(Reason::Unauthenticated, "the token was removed or changed, or has expired: this stream ends")
-        .outcome_unknown()
-        .to_status()
-}
-
-fn panicked() -> Status {
-    metrics::counter!("pannier_panics_total").increment(1);
-    Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown().to_status()
-}
-
-/// tonic refuses a message over the limit as OUT_OF_RANGE, which nothing here says otherwise.
-fn name_the_limit(headers: &mut HeaderMap) {
-    if Status::from_header_map(headers).is_some_and(|status| status.code() == Code::OutOfRange) {
-        let error = Error::too_large("message", "at most 4 MiB; send larger values in fragments over Attach");
-        // On failure the old headers stay: still a refusal.
-        let _ = error.to_status().add_header(headers);
     }
 }
 
@@ -355,6 +254,8 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::{Code, Status};
+
     use super::*;
 
     #[test]

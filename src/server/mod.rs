@@ -5,6 +5,7 @@ mod accept;
 mod banner;
 mod calls;
 mod drain;
+mod guarded;
 mod health;
 mod link;
 mod peer;

@@ -19,7 +19,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{Failure, tls::Certificates};
-use crate::config::{ConfigError, Listen, is_loopback};
+use crate::config::{ConfigError, Listen};
 
 /// For the TLS handshake and the first words of HTTP/2 together.
 const GREETING_WITHIN: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ impl Tcp {
             .into());
         }
         let certificates = listen.tls.clone().map(Certificates::new).transpose()?;
-        tracing::info!(%address, tls = certificates.is_some(), loopback = is_loopback(host), "listening on TCP");
+        tracing::info!(%address, tls = certificates.is_some(), "listening on TCP");
         Ok(Self { listener, address, certificates })
     }
 
