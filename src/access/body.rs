@@ -132,12 +132,11 @@ fn walk(mut message: &[u8], place: &Place, each: &mut dyn FnMut(&str) -> Result<
         let (WireType::LengthDelimited, Some(length)) = (kind, length) else { return Err(unreadable(())) };
         let value = &message[..length];
         message.advance(length);
-        match inside {
-            Some((_, place)) => walk(value, place, each)?,
-            None => {
-                named = true;
-                each(std::str::from_utf8(value).map_err(unreadable)?)?;
-            }
+        if let Some((_, place)) = inside {
+            walk(value, place, each)?;
+        } else {
+            named = true;
+            each(std::str::from_utf8(value).map_err(unreadable)?)?;
         }
     }
     if place.here.is_some() && !named { each("") } else { Ok(()) }

@@ -101,7 +101,7 @@ impl TokenFile {
         }
         let file: Self = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start).min(text.len());
-            let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = text.get(..at).unwrap_or_default().split('\n').count();
             format!(
                 "line {line} is not as `pannier tokens` writes it: [[token]] with name, sha256, scopes and perhaps created and \
                  expires. A token itself does not belong here, only its hash"

@@ -49,7 +49,6 @@ impl Grant {
     /// Whether calls of this service may be made.
     pub fn may_use(&self, service: Service) -> Result<()> {
         let allowed = match self {
-            Self::Own => true,
             Self::Guest if service == Service::Admin => {
                 return Err(Error::new(
                     Reason::PermissionDenied,
@@ -57,7 +56,7 @@ impl Grant {
                 )
                 .with("scope", "admin"));
             }
-            Self::Guest => true,
+            Self::Own | Self::Guest => true,
             Self::Nobody => return Err(missing_token()),
             Self::Token(token) => token.scopes.allows(service),
         };

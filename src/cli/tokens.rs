@@ -178,22 +178,21 @@ fn instant(text: &str) -> Outcome<Timestamp> {
             format!("--expires `{text}`: 90d, 12h or an instant to come, such as 2027-01-31T12:00:00Z"),
         )
     };
-    let at = match text.parse::<Timestamp>() {
-        Ok(at) => at,
-        Err(_) => {
-            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-            let (number, unit) = text.split_at(end);
-            let seconds = match unit {
-                "d" => 86_400,
-                "h" => 3_600,
-                "m" | "min" => 60,
-                "s" => 1,
-                _ => return Err(wrong()),
-            };
-            let number: u64 = number.parse().map_err(|_| wrong())?;
-            let span = Duration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
-            now().checked_add(span).map_err(|_| wrong())?
-        }
+    let at = if let Ok(at) = text.parse::<Timestamp>() {
+        at
+    } else {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let seconds = match unit {
+            "d" => 86_400,
+            "h" => 3_600,
+            "m" | "min" => 60,
+            "s" => 1,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let span = Duration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
+        now().checked_add(span).map_err(|_| wrong())?
     };
     if at <= Timestamp::now() { Err(wrong()) } else { Ok(at) }
 }

@@ -79,7 +79,7 @@ impl Reader {
         let listen = match listen {
             None => None,
             Some((host, port)) => {
-                let tls = self.tls(file("tls-cert")?, file("tls-key")?, file("tls-client-ca")?)?;
+                let tls = tls_of(file("tls-cert")?, file("tls-key")?, file("tls-client-ca")?)?;
                 self.check_listen(&host, tls.as_ref(), token_file.is_some())?;
                 Some(Listen { host, port, tls })
             }
@@ -93,22 +93,6 @@ impl Reader {
             return Ok(());
         }
         Err(ConfigError(format!("{} has no effect without {needs}", self.cite(name))))
-    }
-
-    fn tls(
-        &self,
-        cert: Option<PathBuf>,
-        key: Option<PathBuf>,
-        client_ca: Option<PathBuf>,
-    ) -> Result<Option<Tls>, ConfigError> {
-        let tls = match (cert, key) {
-            (Some(cert), Some(key)) => Tls { cert, key, client_ca },
-            (None, None) if client_ca.is_none() => return Ok(None),
-            (None, _) => return Err(ConfigError("TLS needs --tls-cert, beside what is given".into())),
-            (_, None) => return Err(ConfigError("--tls-cert needs its key: give --tls-key".into())),
-        };
-        tls::load(&tls)?;
-        Ok(Some(tls))
     }
 
     fn check_listen(&self, host: &str, tls: Option<&Tls>, tokens: bool) -> Result<(), ConfigError> {
@@ -127,6 +111,22 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// TLS of these files, if it is asked for.
+fn tls_of(
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    client_ca: Option<PathBuf>,
+) -> Result<Option<Tls>, ConfigError> {
+    let tls = match (cert, key) {
+        (Some(cert), Some(key)) => Tls { cert, key, client_ca },
+        (None, None) if client_ca.is_none() => return Ok(None),
+        (None, _) => return Err(ConfigError("TLS needs --tls-cert, beside what is given".into())),
+        (_, None) => return Err(ConfigError("--tls-cert needs its key: give --tls-key".into())),
+    };
+    tls::load(&tls)?;
+    Ok(Some(tls))
 }
 
 const MAKE_TOKENS: &str = "`pannier tokens add NAME --scope … --token-file FILE` makes one";

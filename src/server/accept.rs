@@ -156,7 +156,7 @@ async fn serve(
             None => pending().await,
         }
         if calls.is_known() {
-            pending().await
+            pending::<()>().await;
         }
     };
     tokio::select! {

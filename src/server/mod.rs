@@ -8,6 +8,7 @@ mod drain;
 mod guarded;
 mod health;
 mod link;
+mod listeners;
 mod peer;
 mod readiness;
 mod socket;
@@ -20,21 +21,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::future::OptionFuture;
 use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
-use self::{
-    accept::{Steps, accept, accept_tcp},
-    calls::Calls,
-    drain::Drain,
-    health::Readiness,
-    peer::{Entrance, PeerPolicy},
-    tcp::Tcp,
-};
+use self::{accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners};
 use crate::{
-    access::{Grant, Tokens},
     admin::{self, About},
     blob::{self, Blobs},
     cap,
@@ -96,17 +88,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     socket::prepare_directory(&config.socket)?;
     let prepared = link::prepare(&config).await?;
-    let tokens = config.access.token_file.as_deref().map(Tokens::load).transpose()?;
-    let tcp = match &config.access.listen {
-        Some(listen) => Some(Tcp::bind(listen).await?),
-        None => None,
-    };
-    let bound = socket::bind(&config.socket).await?;
+    let listeners = Listeners::bind(&config).await?;
+    let file = listeners.file();
     let link_stop = CancellationToken::new();
     let (link, keyring) = match prepared.start(&config, link_stop.clone()) {
         Ok(started) => started,
         Err(failure) => {
-            bound.file.unlink();
+            file.unlink();
             return Err(failure);
         }
     };
@@ -155,27 +143,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     let steps = Steps::default();
     let connections = TaskTracker::new();
-    let calls = Calls::new(routes.prepare());
-    let policy = PeerPolicy::new(config.socket.allow_uids.clone(), config.access.socket_auth, tokens.clone());
-    let certificates = tcp.as_ref().and_then(Tcp::certificates);
-    let tcp_address = tcp.as_ref().map(Tcp::address);
-    let on_socket = accept(bound.listener, calls.clone(), policy, steps.clone(), connections.clone());
-    // Without tokens the certificate of the client has been asked for.
-    let entrance = tokens.clone().map_or(Entrance::As(Grant::Guest), Entrance::ByToken);
-    let on_tcp = tcp.map(|tcp| accept_tcp(tcp, calls, entrance, steps.clone(), connections.clone()));
-    let accepting = tokio::spawn(async {
-        tokio::join!(on_socket, OptionFuture::from(on_tcp));
-    });
-    let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
+    let tcp_address = listeners.tcp_address();
     let mut reloading = JoinSet::new();
+    let calls = Calls::new(routes.prepare());
+    let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
+    let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
     reloading.spawn(link::reload_on_hangup(keyring));
-    if let Some(tokens) = tokens {
-        tokens.warn();
-        reloading.spawn(tokens.follow());
-    }
-    if let Some(certificates) = certificates {
-        reloading.spawn(certificates.reload_on_hangup());
-    }
     banner::print(&config, tcp_address);
 
     let ended = tokio::select! {
@@ -198,7 +171,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         schedules,
         link,
         link_stop,
-        file: bound.file,
+        file,
     };
     drain.run(delay).await;
     ended
