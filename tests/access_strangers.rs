@@ -130,6 +130,16 @@ async fn a_peer_that_vanishes_is_found_out() {
     assert!(found_out < Duration::from_secs(45), "{found_out:?}");
 }
 
+/// Passes one connection on; gives how long it lasts.
+async fn passed(listener: &TcpListener, target: SocketAddr) -> tokio::task::JoinHandle<Duration> {
+    let (mut client, _) = listener.accept().await.unwrap();
+    tokio::spawn(async move {
+        let (begin, mut server) = (Instant::now(), TcpStream::connect(target).await.unwrap());
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        begin.elapsed()
+    })
+}
+
 /// Somebody who asks for nothing but the health is asked to leave after a while; one who has shown a token may be idle.
 #[tokio::test]
 async fn a_connection_without_anybody_known_ends() {
@@ -139,23 +149,18 @@ async fn a_connection_without_anybody_known_ends() {
     let target = tcp_address(&sidecar);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let lasts = async || {
-        let (mut client, _) = listener.accept().await.unwrap();
-        tokio::spawn(async move {
-            let (begin, mut server) = (Instant::now(), TcpStream::connect(target).await.unwrap());
-            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-            begin.elapsed()
-        })
-    };
     let through =
         || tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
     let check = || Bytes::new();
     let (stranger, known) = (through(), through());
     let health = "/grpc.health.v1.Health/Check";
-    let (answer, of_stranger) = tokio::join!(call(&stranger, health, None, check()), lasts());
+    let (answer, of_stranger) =
+        tokio::join!(call(&stranger, health, None, check()), passed(&listener, target));
     assert!(answer.is_ok(), "{answer:?}");
-    let (answer, of_known) =
-        tokio::join!(call(&known, GET, Some(&token), Bytes::from_static(b"\x12\x01s")), lasts());
+    let (answer, of_known) = tokio::join!(
+        call(&known, GET, Some(&token), Bytes::from_static(b"\x12\x01s")),
+        passed(&listener, target)
+    );
     assert!(answer.is_ok(), "{answer:?}");
     let lasted = timeout(Duration::from_secs(60), of_stranger).await.expect("it stays").unwrap();
     assert!(lasted >= Duration::from_secs(25), "{lasted:?}");
