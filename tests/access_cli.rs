@@ -114,8 +114,8 @@ async fn every_command_goes_over_tls_with_a_token() {
     let env = [
         ("PANNIER_ADDRESS", address.as_str()),
         ("PANNIER_TLS_CA", &ca_file),
-        ("PANNIER_TLS_CERT", &cert),
-        ("PANNIER_TLS_KEY", &key),
+        ("PANNIER_TLS_CLIENT_CERT", &cert),
+        ("PANNIER_TLS_CLIENT_KEY", &key),
     ];
     let run = |arguments: &[&str]| pannier_env(arguments, &env);
     assert!(run(&["healthcheck"]).status.success(), "needs no token");

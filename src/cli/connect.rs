@@ -30,10 +30,10 @@ pub struct Target {
     /// For host:port: use TLS, and trust what these certificates (PEM) have signed [env: `PANNIER_TLS_CA`]
     #[arg(long, global = true, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// A client certificate (PEM), where the sidecar asks for one [env: `PANNIER_TLS_CERT`]
+    /// A client certificate (PEM), where the sidecar asks for one [env: `PANNIER_TLS_CLIENT_CERT`]
     #[arg(long, global = true, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
-    /// Its key (PEM) [env: `PANNIER_TLS_KEY`]
+    /// Its key (PEM) [env: `PANNIER_TLS_CLIENT_KEY`]
     #[arg(long, global = true, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// The name that the sidecar's certificate is for, when it is not the host of the address.
@@ -185,8 +185,8 @@ impl Target {
 
     fn tls(&self) -> Outcome<Option<ClientTlsConfig>> {
         let ca = given(self.tls_ca.as_ref(), "PANNIER_TLS_CA");
-        let cert = given(self.tls_cert.as_ref(), "PANNIER_TLS_CERT");
-        let key = given(self.tls_key.as_ref(), "PANNIER_TLS_KEY");
+        let cert = given(self.tls_cert.as_ref(), "PANNIER_TLS_CLIENT_CERT");
+        let key = given(self.tls_key.as_ref(), "PANNIER_TLS_CLIENT_KEY");
         let Some(ca) = ca else {
             if cert.is_some() || key.is_some() || self.tls_name.is_some() {
                 return Err(Failed::new(

@@ -49,7 +49,7 @@ pub fn reference() -> String {
          | `PANNIER_TOKEN_FILE` | A file that holds the token to show, as `pannier tokens add` printed it. (For `serve` it names the file of \
          hashes: see [access](access.md).) |\n\
          | `PANNIER_TLS_CA` | For `host:port`: use TLS, and trust what these certificates (PEM) have signed. |\n\
-         | `PANNIER_TLS_CERT`, `PANNIER_TLS_KEY` | A client certificate and its key (PEM), where the sidecar asks for one. |\n\n\
+         | `PANNIER_TLS_CLIENT_CERT`, `PANNIER_TLS_CLIENT_KEY` | A client certificate and its key (PEM), where the sidecar asks for one. |\n\n\
          The commands that talk to a running sidecar (`sessions`, `blobs`, `healthcheck`, `stop`) take `--address`, then \
          `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, then the default sockets.\n\n\
          ## Exit codes\n\n\

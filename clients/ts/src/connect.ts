@@ -25,8 +25,8 @@ export interface ConnectOptions {
    */
   tokenFile?: string
   /**
-   * TLS, for TCP. `true`: with the system's roots. Default: none; with `$PANNIER_TLS_CA` set (and `$PANNIER_TLS_CERT` with
-   * `$PANNIER_TLS_KEY`) that of these files.
+   * TLS, for TCP. `true`: with the system's roots. Default: none; with `$PANNIER_TLS_CA` set (and `$PANNIER_TLS_CLIENT_CERT` with
+   * `$PANNIER_TLS_CLIENT_KEY`) that of these files.
    */
   tls?: boolean | TlsOptions
   /** The bot, number or tenant; ≤ 128 bytes. Default `default`. */

@@ -13,9 +13,9 @@ const KNOWN = ['ca', 'cert', 'key', 'serverName'] as const
 export function tlsOptions(given: boolean | TlsOptions | undefined, places: readonly Candidate[], env: NodeJS.ProcessEnv): TlsOptions | undefined {
   const overTcp = places.some(({ target }) => socketPath(target) === undefined)
   if (given === undefined) {
-    const { PANNIER_TLS_CA: ca, PANNIER_TLS_CERT: cert, PANNIER_TLS_KEY: key } = env
+    const { PANNIER_TLS_CA: ca, PANNIER_TLS_CLIENT_CERT: cert, PANNIER_TLS_CLIENT_KEY: key } = env
     if (!overTcp || !ca) return undefined
-    return { ca: read('PANNIER_TLS_CA', ca), ...(cert && key ? { cert: read('PANNIER_TLS_CERT', cert), key: read('PANNIER_TLS_KEY', key) } : {}) }
+    return { ca: read('PANNIER_TLS_CA', ca), ...(cert && key ? { cert: read('PANNIER_TLS_CLIENT_CERT', cert), key: read('PANNIER_TLS_CLIENT_KEY', key) } : {}) }
   }
   if (given === false) return undefined
   if (!overTcp) throw new TypeError('connect: tls is for an address such as "host:port"; a unix socket needs none')

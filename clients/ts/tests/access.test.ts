@@ -137,8 +137,8 @@ test('the environment alone is enough', async () => {
   vi.stubEnv('PANNIER_ADDRESS', `127.0.0.1:${port}`)
   vi.stubEnv('PANNIER_TOKEN_FILE', file('own.token', `${own}\n`))
   vi.stubEnv('PANNIER_TLS_CA', file('roots.pem', ca.ca))
-  vi.stubEnv('PANNIER_TLS_CERT', file('client.pem', cert))
-  vi.stubEnv('PANNIER_TLS_KEY', file('client.key', key))
+  vi.stubEnv('PANNIER_TLS_CLIENT_CERT', file('client.pem', cert))
+  vi.stubEnv('PANNIER_TLS_CLIENT_KEY', file('client.key', key))
   try {
     const pannier = await connect({ namespace: 'own', readyTimeout: 8000 })
     open.push(pannier)
