@@ -7,6 +7,7 @@
 //! *unavailable*, *corrupt*, *wrong key* and *fenced off* are five different answers; one item is atomic, and so is a commit;
 //! every mutation can be sent again; every wait has a deadline and every queue a bound.
 
+mod access;
 pub mod admin;
 pub mod blob;
 pub mod cap;

@@ -2,9 +2,12 @@
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming, transport::Channel};
+use tonic::{Code, Status, Streaming};
 
-use super::outcome::{Failed, Outcome, PROTOCOL, UNAVAILABLE};
+use super::{
+    connect::Channel,
+    outcome::{Failed, Outcome, PROTOCOL, UNAVAILABLE},
+};
 use crate::proto::v1::{
     self, AttachRequest, AttachResponse, attach_request::Op, attach_response::Event,
     session_service_client::SessionServiceClient,

@@ -3,9 +3,12 @@
 use std::io;
 
 use clap::Args;
-use tonic::transport::Channel;
 
-use super::{connect::Target, outcome::Outcome, output};
+use super::{
+    connect::{Channel, Target},
+    outcome::Outcome,
+    output,
+};
 
 /// Replies are at most 4 MiB and what wraps them.
 const MAX_REPLY: usize = 5 << 20;

@@ -18,6 +18,7 @@ mod queue;
 mod serve;
 mod sessions;
 mod stop;
+mod tokens;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -52,6 +53,7 @@ enum Command {
     Conversations(conversations::Arguments),
     Caps(caps::Arguments),
     Keys(keys::Arguments),
+    Tokens(tokens::Arguments),
     Config(config::Arguments),
     Healthcheck(healthcheck::Arguments),
     Completions(completions::Arguments),
@@ -90,6 +92,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Conversations(arguments) => in_runtime(conversations::run(arguments)),
         Command::Caps(arguments) => in_runtime(caps::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Tokens(arguments) => tokens::run(arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -35,6 +35,11 @@ impl Failed {
     pub fn new(code: u8, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
+
+    /// Whether there is no sidecar.
+    pub fn is_unavailable(&self) -> bool {
+        self.code == UNAVAILABLE
+    }
 }
 
 impl From<io::Error> for Failed {

@@ -42,6 +42,7 @@ pub async fn run(arguments: Arguments) -> Outcome {
             })?;
             end(pid).await
         }
+        Err(failed) if !failed.is_unavailable() => Err(failed),
         Err(nobody) => {
             let dir = arguments
                 .data_dir

@@ -1,6 +1,7 @@
 //! Configuration: flags over `PANNIER_*` over a TOML file over defaults. All of it is read and checked before anything
 //! is bound or started; secrets never appear in what is printed.
 
+mod access;
 mod places;
 mod reader;
 mod reference;
@@ -14,6 +15,7 @@ use secrecy::SecretString;
 
 use crate::proto::v1::Durability;
 
+pub use access::{Access, Listen, SocketAuth, Tls, host_and_port, is_loopback};
 pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets, has_password};
 pub use reference::reference;
 pub use sources::{Flags, Given, Origin};
@@ -50,6 +52,8 @@ pub struct Config {
     pub cap_policies: Vec<crate::cap::Configured>,
     /// The unix socket.
     pub socket: Socket,
+    /// Who may call, and where else than on the socket.
+    pub access: Access,
     /// How long new calls are served after SIGTERM.
     pub drain_delay: Duration,
     /// Whether reflection is offered.

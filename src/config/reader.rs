@@ -44,6 +44,7 @@ impl Reader {
                 None => Vec::new(),
             },
             socket: self.socket(environment)?,
+            access: self.access()?,
             drain_delay: self.parse("drain-delay", drain_delay)?.unwrap_or_default(),
             reflection: self.parse("reflection", values::switch)?.unwrap_or(true),
             log: Log {
@@ -67,7 +68,7 @@ impl Reader {
         Ok(Config { shown, ..config })
     }
 
-    fn parse<T>(
+    pub(super) fn parse<T>(
         &self,
         name: &str,
         read: impl Fn(&str) -> Result<T, String>,
@@ -77,7 +78,7 @@ impl Reader {
     }
 
     /// How a person finds the value: `--drain-delay`, `PANNIER_DRAIN_DELAY`, `drain-delay (in the file)`.
-    fn cite(&self, name: &str) -> String {
+    pub(super) fn cite(&self, name: &str) -> String {
         match self.0.origin(name) {
             Origin::Environment => format!("PANNIER_{}", name.replace('-', "_").to_ascii_uppercase()),
             Origin::File => format!("{name} (in the --config file)"),
@@ -349,6 +350,6 @@ fn max_memory(text: &str) -> Result<u64, String> {
     (size >= 16 << 20).then_some(size).ok_or_else(|| "at least 16MiB".to_owned())
 }
 
-fn absolute(path: &str) -> Result<PathBuf, ConfigError> {
+pub(super) fn absolute(path: &str) -> Result<PathBuf, ConfigError> {
     std::path::absolute(path).map_err(|error| ConfigError(format!("{path}: {error}")))
 }

@@ -45,7 +45,11 @@ pub fn reference() -> String {
         "\nSwitches (`--init`, `--allow-eviction`) are `true` or `false` in the environment and the file.\n\n\
          ## What clients read\n\n\
          | environment | meaning |\n| --- | --- |\n\
-         | `PANNIER_ADDRESS` | `unix:/path` of the sidecar. Without it the two default sockets are tried in their order. |\n\
+         | `PANNIER_ADDRESS` | `unix:/path` or `host:port` of the sidecar. Without it the two default sockets are tried in their order. |\n\
+         | `PANNIER_TOKEN_FILE` | A file that holds the token to show, as `pannier tokens add` printed it. (For `serve` it names the file of \
+         hashes: see [access](access.md).) |\n\
+         | `PANNIER_TLS_CA` | For `host:port`: use TLS, and trust what these certificates (PEM) have signed. |\n\
+         | `PANNIER_TLS_CLIENT_CERT`, `PANNIER_TLS_CLIENT_KEY` | A client certificate and its key (PEM), where the sidecar asks for one. |\n\
          | `PANNIER_IMPORT_URL` | Of `pannier import redis`: the URL of the source, password and all. |\n\n\
          The commands that talk to a running sidecar (`sessions`, `import`, `export`, `blobs`, `queue`, `crons`, \
          `conversations`, `caps`, `healthcheck`, `stop`) take `--address`, then `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, \

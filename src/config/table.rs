@@ -210,6 +210,40 @@ pub const SETTINGS: &[Setting] = &[
         "Further users, by number, that may connect. Others get PERMISSION_DENIED whatever the socket's mode.",
     ),
     setting(
+        "socket-auth",
+        "peer|token|both",
+        "peer",
+        "Who may call on the socket: `peer`, users by --allow-uid; `token`, whoever has a token of --token-file; `both`, those users \
+         with a token.",
+    ),
+    setting(
+        "listen",
+        "HOST:PORT",
+        "off",
+        "A TCP port beside the socket. It needs --token-file or --tls-client-ca, and beyond loopback TLS as well.",
+    ),
+    setting(
+        "token-file",
+        "FILE",
+        "none",
+        "The tokens that are valid, as hashes with scopes; made by `pannier tokens add`. Read again within a second of a change, and \
+         at SIGHUP; one that cannot be read leaves the old tokens in use.",
+    ),
+    setting(
+        "tls-cert",
+        "FILE",
+        "none",
+        "The certificate of --listen, PEM, with those that signed it. With --tls-key it turns TLS on. Read again at SIGHUP.",
+    ),
+    setting("tls-key", "FILE", "none", "The private key of --tls-cert, PEM, for nobody else to read. Read again at SIGHUP."),
+    setting(
+        "tls-client-ca",
+        "FILE",
+        "none",
+        "Only clients with a certificate that one of these (PEM) has signed may connect to --listen. Without --token-file such a \
+         client may do everything but admin calls. Read again at SIGHUP.",
+    ),
+    setting(
         "drain-delay",
         "DURATION",
         "0s",

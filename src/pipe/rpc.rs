@@ -14,6 +14,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::stream;
 use crate::{
+    access::Grant,
     cap, conversation, dedup,
     proto::v1::{
         self,
@@ -80,10 +81,12 @@ impl PipeService for Handler {
     async fn pipe(&self, request: Request<Streaming<v1::PipeRequest>>) -> Reply<Self::PipeStream> {
         let (sender, receiver) = mpsc::channel(ANSWERS);
         let pipes = Arc::clone(&self.pipes);
+        // The server says who calls, for every pipe.
+        let grant = request.extensions().get().cloned().unwrap_or(Grant::Nobody);
         pipes.open.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
             let open = Open(&pipes.open);
-            stream::serve(&pipes, request.into_inner(), sender).await;
+            stream::serve(&pipes, &grant, request.into_inner(), sender).await;
             drop(open);
         });
         Ok(Response::new(ReceiverStream::new(receiver)))

@@ -8,6 +8,7 @@ use tonic::{Status, Streaming};
 
 use super::rpc::{Handlers, Pipes};
 use crate::{
+    access::{Grant, Service},
     error::{Error, Reason, Result},
     proto::v1::{self, pipe_request::Call, pipe_response::Answer},
     rpc::{stream_deadline, unreadable},
@@ -19,7 +20,12 @@ const IN_FLIGHT_MAX: usize = 256;
 type Responses = mpsc::Sender<std::result::Result<v1::PipeResponse, Status>>;
 
 /// Serves one pipe until the client ends its side or goes away, or the sidecar stops.
-pub async fn serve(pipes: &Pipes, mut requests: Streaming<v1::PipeRequest>, responses: Responses) {
+pub async fn serve(
+    pipes: &Pipes,
+    grant: &Grant,
+    mut requests: Streaming<v1::PipeRequest>,
+    responses: Responses,
+) {
     let mut draining = pipes.draining.subscribe();
     let mut calls = FuturesUnordered::new();
     let (mut reading, mut stopping) = (true, *draining.borrow());
@@ -49,7 +55,7 @@ pub async fn serve(pipes: &Pipes, mut requests: Streaming<v1::PipeRequest>, resp
                         None
                     };
                     match refused {
-                        None => calls.push(answer(&pipes.handlers, request)),
+                        None => calls.push(answer(&pipes.handlers, grant, request)),
                         Some(error) => {
                             if responses.send(Ok(failed(request.seq, &error))).await.is_err() {
                                 return;
@@ -80,10 +86,14 @@ fn failed(seq: u32, error: &Error) -> v1::PipeResponse {
     v1::PipeResponse { seq, answer: Some(Answer::Error(error.to_stream_status())) }
 }
 
-async fn answer(handlers: &Handlers, request: v1::PipeRequest) -> v1::PipeResponse {
+async fn answer(handlers: &Handlers, grant: &Grant, request: v1::PipeRequest) -> v1::PipeResponse {
     let v1::PipeRequest { seq, timeout_ms, call: asked } = request;
     let called = AssertUnwindSafe(async {
         let deadline = stream_deadline(timeout_ms)?;
+        let asked = asked.ok_or_else(|| Error::bad_field("call", "is missing"))?;
+        let (service, namespace) = place(&asked);
+        grant.may_use(service)?;
+        grant.may_enter(namespace)?;
         call(handlers, asked, deadline).await
     });
     match called.catch_unwind().await {
@@ -99,10 +109,33 @@ async fn answer(handlers: &Handlers, request: v1::PipeRequest) -> v1::PipeRespon
     }
 }
 
-async fn call(handlers: &Handlers, call: Option<Call>, deadline: Instant) -> Result<Answer> {
+/// Whose call it is, and in which namespace.
+fn place(call: &Call) -> (Service, &str) {
+    let (service, namespace) = match call {
+        Call::Claim(request) => (Service::Dedup, &request.namespace),
+        Call::ClaimBatch(request) => (Service::Dedup, &request.namespace),
+        Call::CompleteClaim(request) => (Service::Dedup, &request.namespace),
+        Call::ExtendClaim(request) => (Service::Dedup, &request.namespace),
+        Call::ReleaseClaim(request) => (Service::Dedup, &request.namespace),
+        Call::GetConversation(request) => (Service::Conversation, &request.namespace),
+        Call::Advance(request) => (Service::Conversation, &request.namespace),
+        Call::TouchConversation(request) => (Service::Conversation, &request.namespace),
+        Call::ResetConversation(request) => (Service::Conversation, &request.namespace),
+        Call::Consume(request) => (Service::Cap, &request.namespace),
+        Call::Confirm(request) => (Service::Cap, &request.namespace),
+        Call::Refund(request) => (Service::Cap, &request.namespace),
+        Call::Peek(request) => (Service::Cap, &request.namespace),
+        Call::NoteInbound(request) => (Service::Cap, &request.namespace),
+        Call::Enqueue(request) => (Service::Schedule, &request.namespace),
+        Call::Ingest(request) => (Service::Schedule, &request.namespace),
+    };
+    (service, namespace)
+}
+
+async fn call(handlers: &Handlers, call: Call, deadline: Instant) -> Result<Answer> {
     let (dedup, conversation, cap) = (&handlers.dedup, &handlers.conversation, &handlers.cap);
     // Boxed where the future is large and not the commonest: each call in flight takes the room of the largest.
-    Ok(match call.ok_or_else(|| Error::bad_field("call", "is missing"))? {
+    Ok(match call {
         Call::Claim(request) => Answer::Claim(dedup.claim(request, deadline).await?),
         Call::ClaimBatch(request) => {
             Answer::ClaimBatch(Box::pin(dedup.claim_batch(request, deadline)).await?)

@@ -1,12 +1,15 @@
 //! What a person needs to know at a start: where everything is, what to back up, and the line for the bot.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    net::SocketAddr,
+};
 
 use super::telemetry;
 use crate::config::{Config, Valkey, default_sockets, process_environment};
 
 /// Says it: for eyes on a terminal, else as one log line.
-pub fn print(config: &Config) {
+pub fn print(config: &Config, tcp: Option<SocketAddr>) {
     let socket = config.socket.path.display();
     let address = format!("unix:{socket}");
     let embedded = matches!(config.valkey, Valkey::Embedded { .. });
@@ -28,12 +31,13 @@ pub fn print(config: &Config) {
         format!("your Valkey, environment {}", config.env)
     };
     let keyring = config.keyring.display();
+    let tcp = tcp.map_or_else(String::new, |address| format!("tcp         {address}\n  "));
     let found = default_sockets(&process_environment).contains(&config.socket.path);
     let export =
         if found { String::new() } else { format!("\n              export PANNIER_ADDRESS={address}") };
     let text = format!(
         "\n  pannier {version}\n\n  \
-         socket      {socket}\n  \
+         socket      {socket}\n  {tcp}\
          data        {data}\n  \
          keyring     {keyring}\n              \
          back this file up: without it nothing that is stored can be read\n\n  \

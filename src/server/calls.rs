@@ -8,7 +8,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -17,62 +17,102 @@ use std::{
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
-use http_body::{Body as HttpBody, Frame, SizeHint};
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
-use tonic::{Code, Status, body::Body, service::Routes};
+use http_body::Body as HttpBody;
+use tokio::time::{Instant, timeout_at};
+use tonic::{body::Body, service::Routes};
 use tower::Service;
 
-use super::peer::Peer;
-use crate::error::{Error, Reason};
+use super::{
+    guarded::{Guarded, name_the_limit, panicked, revocation, timed_out},
+    peer::Entrance,
+};
+use crate::{
+    access::{Checked, Denial, Grant, Need, Rule, rule},
+    error::{Error, Reason},
+};
 
 /// Calls in progress of the whole process, streams included. Beyond, a call is refused at once instead of queued.
 const MAX_IN_FLIGHT: usize = 8192;
 
-/// Calls of this service need the admin scope.
-const ADMIN: &str = "/pannier.v1.AdminService/";
+/// Its calls are judged one by one, where they are answered.
+const PIPE: &str = "/pannier.v1.PipeService/Pipe";
 
 /// All services behind the checks, for one connection.
 #[derive(Clone)]
 pub struct Calls {
     routes: Routes,
-    peer: Peer,
+    entrance: Entrance,
     process: Arc<AtomicUsize>,
-    connection: Arc<AtomicUsize>,
+    connection: Arc<Connection>,
+}
+
+/// What is known of one connection.
+#[derive(Default)]
+struct Connection {
+    in_flight: AtomicUsize,
+    /// A call was let in that needs somebody known.
+    known: AtomicBool,
+    /// The log has told of a refusal.
+    refused: AtomicBool,
 }
 
 impl Calls {
     /// For the first connection; others come from [`Calls::connection`].
     pub fn new(routes: Routes) -> Self {
-        let peer = Peer { uid: u32::MAX, allowed: false, admin: false };
-        Self { routes, peer, process: Arc::default(), connection: Arc::default() }
+        let entrance = Entrance::As(Grant::Nobody);
+        Self { routes, entrance, process: Arc::default(), connection: Arc::default() }
     }
 
     /// The same services for a new connection.
-    pub fn connection(&self, peer: Peer) -> Self {
-        Self { peer, connection: Arc::default(), ..self.clone() }
+    pub fn connection(&self, entrance: Entrance) -> Self {
+        Self { entrance, connection: Arc::default(), ..self.clone() }
     }
 
     /// Calls in progress on this connection.
     pub fn in_flight(&self) -> usize {
-        self.connection.load(Ordering::Relaxed)
+        self.connection.in_flight.load(Ordering::Relaxed)
     }
 
-    fn admit(&self, path: &str) -> Result<InFlight, Error> {
-        if !self.peer.allowed {
-            return Err(Error::new(
-                Reason::PermissionDenied,
-                format!("user {} may not use this socket; --allow-uid lets it in", self.peer.uid),
-            ));
+    /// Whether a call has shown that somebody known is at the other end.
+    pub fn is_known(&self) -> bool {
+        self.connection.known.load(Ordering::Relaxed)
+    }
+
+    /// What the caller may do, if that includes this call. The one place where every call is judged.
+    fn judge(&self, path: &str, headers: &HeaderMap) -> Result<(Grant, Option<&'static Rule>), Error> {
+        let grant = match &self.entrance {
+            Entrance::As(Grant::Own) => return Ok((Grant::Own, None)),
+            Entrance::Closed(uid) => {
+                return Err(Error::new(
+                    Reason::PermissionDenied,
+                    format!("user {uid} may not use this socket; --allow-uid lets it in"),
+                ));
+            }
+            Entrance::As(grant) => grant.clone(),
+            Entrance::ByToken(tokens) => match (tokens.grant(headers), rule(path)) {
+                (_, Some(Rule { need: Need::Nothing, .. })) => return Ok((Grant::Nobody, None)),
+                (grant, _) => grant?,
+            },
+        };
+        let rule = rule(path);
+        grant.may_call(rule)?;
+        self.connection.known.store(true, Ordering::Relaxed);
+        Ok((grant, rule))
+    }
+
+    /// One word for each connection: a client that is refused tries again and again.
+    fn note_refusal(&self, error: &Error) {
+        let (reason, _) = error.reason().wire();
+        metrics::counter!("pannier_denied_calls_total", "reason" => reason).increment(1);
+        if !self.connection.refused.swap(true, Ordering::Relaxed) {
+            tracing::warn!(reason, %error, "a call was refused");
         }
-        if path.starts_with(ADMIN) && !self.peer.admin {
-            return Err(Error::new(
-                Reason::PermissionDenied,
-                "admin calls are for the user that the sidecar runs as; call as that user",
-            ));
-        }
+    }
+
+    fn admit(&self) -> Result<InFlight, Error> {
         let in_flight =
             InFlight { process: Arc::clone(&self.process), connection: Arc::clone(&self.connection) };
-        in_flight.connection.fetch_add(1, Ordering::Relaxed);
+        in_flight.connection.in_flight.fetch_add(1, Ordering::Relaxed);
         if in_flight.process.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
             return Err(Error::new(
                 Reason::TooManyInFlight,
@@ -97,129 +137,84 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let in_flight = match self.admit(request.uri().path()) {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let refused = |error: &Error| -> Self::Future {
+            let status = error.to_status();
+            Box::pin(async move { Ok(status.into_http()) })
+        };
+        let (grant, rule) = match self.judge(request.uri().path(), request.headers()) {
+            Ok(judged) => judged,
+            Err(error) => {
+                self.note_refusal(&error);
+                return refused(&error);
+            }
+        };
+        let in_flight = match self.admit() {
             Ok(in_flight) => in_flight,
-            Err(error) => return Box::pin(async move { Ok(error.to_status().into_http()) }),
+            Err(error) => return refused(&error),
         };
         let deadline = match deadline(request.headers()) {
             Ok(timeout) => timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            Err(error) => return Box::pin(async move { Ok(error.to_status().into_http()) }),
+            Err(error) => return refused(&error),
         };
         let writes = may_write(request.uri().path());
-        let call = AssertUnwindSafe(self.routes.call(request.map(Body::new))).catch_unwind();
+        let revoked = rule.filter(|rule| rule.streams).and_then(|_| grant.revoked().cloned());
+        if request.uri().path() == PIPE {
+            request.extensions_mut().insert(grant.clone());
+        }
+        let (request, denial) = match rule {
+            Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => checked(request, rule, grant),
+            _ => (request.map(Body::new), None),
+        };
+        let call = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
         Box::pin(async move {
-            let answer = match deadline {
-                Some(deadline) => timeout_at(deadline, call).await.map_err(|_| timed_out(writes)),
-                None => Ok(call.await),
+            let over = revoked.clone();
+            let call = async {
+                match over {
+                    None => Ok(call.await),
+                    Some(over) => over.run_until_cancelled(call).await.ok_or_else(revocation),
+                }
             };
+            let answer = match deadline {
+                Some(deadline) => timeout_at(deadline, call).await.unwrap_or_else(|_| Err(timed_out(writes))),
+                None => call.await,
+            };
+            if let Some(denied) = denial.as_ref().and_then(|denial| denial.get()) {
+                return Ok(denied.to_status().into_http());
+            }
             let mut response = match answer {
                 Err(status) => return Ok(status.into_http()),
                 Ok(Err(_panic)) => return Ok(panicked().into_http()),
                 Ok(Ok(Ok(response))) => response,
             };
             name_the_limit(response.headers_mut());
-            Ok(response.map(|body| {
-                Body::new(Guarded {
-                    body,
-                    deadline: deadline.map(|at| Box::pin(sleep_until(at))),
-                    writes,
-                    over: false,
-                    _in_flight: in_flight,
-                })
-            }))
+            Ok(response
+                .map(|body| Body::new(Guarded::new(body, deadline, writes, denial, revoked, in_flight))))
         })
     }
 }
 
+/// The request with its messages looked into, and where a refusal is left.
+fn checked<B>(request: Request<B>, rule: &'static Rule, grant: Grant) -> (Request<Body>, Option<Denial>)
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<tonic::codegen::StdError>,
+{
+    let denial = Denial::default();
+    let left = Arc::clone(&denial);
+    (request.map(|body| Body::new(Checked::new(body, rule, grant, left))), Some(denial))
+}
+
 /// Counts a call until its response is over.
-struct InFlight {
+pub struct InFlight {
     process: Arc<AtomicUsize>,
-    connection: Arc<AtomicUsize>,
+    connection: Arc<Connection>,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.process.fetch_sub(1, Ordering::Relaxed);
-        self.connection.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A response's body under the same guards as the call.
-struct Guarded {
-    body: Body,
-    deadline: Option<Pin<Box<Sleep>>>,
-    writes: bool,
-    over: bool,
-    _in_flight: InFlight,
-}
-
-impl Guarded {
-    fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        self.over = true;
-        // What was being made is dropped now, not when the client has read the end.
-        self.body = Body::empty();
-        let mut trailers = HeaderMap::new();
-        Poll::Ready(Some(status.add_header(&mut trailers).map(|()| Frame::trailers(trailers))))
-    }
-}
-
-impl HttpBody for Guarded {
-    type Data = Bytes;
-    type Error = Status;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if self.over {
-            return Poll::Ready(None);
-        }
-        if self.deadline.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
-            let status = timed_out(self.writes);
-            return self.end(&status);
-        }
-        let body = &mut self.body;
-        match std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) {
-            Err(_panic) => {
-                let status = panicked();
-                self.end(&status)
-            }
-            Ok(Poll::Ready(Some(Ok(mut frame)))) => {
-                if let Some(trailers) = frame.trailers_mut() {
-                    name_the_limit(trailers);
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Ok(other) => other,
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.over || self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-fn timed_out(writes: bool) -> Status {
-    let error = Error::new(Reason::DeadlineExceeded, "the call's deadline has passed");
-    if writes { error.outcome_unknown() } else { error }.to_status()
-}
-
-fn panicked() -> Status {
-    metrics::counter!("pannier_panics_total").increment(1);
-    Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown().to_status()
-}
-
-/// tonic refuses a message over the limit as OUT_OF_RANGE, which nothing here says otherwise.
-fn name_the_limit(headers: &mut HeaderMap) {
-    if Status::from_header_map(headers).is_some_and(|status| status.code() == Code::OutOfRange) {
-        let error = Error::too_large("message", "at most 4 MiB; send larger values in fragments over Attach");
-        // On failure the old headers stay: still a refusal.
-        let _ = error.to_status().add_header(headers);
+        self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -259,6 +254,8 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::{Code, Status};
+
     use super::*;
 
     #[test]
@@ -287,7 +284,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_handler_is_an_internal_error_and_the_next_call_works() {
         let router = axum_router_that_panics();
-        let mut calls = Calls::new(router).connection(Peer { uid: 0, allowed: true, admin: true });
+        let mut calls = Calls::new(router).connection(Entrance::As(Grant::Own));
         for _ in 0..2 {
             let request = Request::builder().uri("/x.Y/Z").body(Body::empty()).unwrap();
             let response = calls.call(request).await.unwrap();

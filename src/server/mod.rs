@@ -5,28 +5,27 @@ mod accept;
 mod banner;
 mod calls;
 mod drain;
+mod guarded;
 mod health;
 mod link;
+mod listeners;
 mod peer;
 mod readiness;
 mod socket;
+mod tcp;
 pub mod telemetry;
+pub mod tls;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
-use self::{
-    accept::{Steps, accept},
-    calls::Calls,
-    drain::Drain,
-    health::Readiness,
-    peer::PeerPolicy,
-};
+use self::{accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners};
 use crate::{
     admin::{self, About},
     blob::{self, Blobs},
@@ -89,12 +88,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     socket::prepare_directory(&config.socket)?;
     let prepared = link::prepare(&config).await?;
-    let bound = socket::bind(&config.socket).await?;
+    let listeners = Listeners::bind(&config).await?;
+    let file = listeners.file();
     let link_stop = CancellationToken::new();
     let (link, keyring) = match prepared.start(&config, link_stop.clone()) {
         Ok(started) => started,
         Err(failure) => {
-            bound.file.unlink();
+            file.unlink();
             return Err(failure);
         }
     };
@@ -143,16 +143,13 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     }
     let steps = Steps::default();
     let connections = TaskTracker::new();
-    let accepting = tokio::spawn(accept(
-        bound.listener,
-        Calls::new(routes.prepare()),
-        PeerPolicy::new(config.socket.allow_uids.clone()),
-        steps.clone(),
-        connections.clone(),
-    ));
+    let tcp_address = listeners.tcp_address();
+    let mut reloading = JoinSet::new();
+    let calls = Calls::new(routes.prepare());
+    let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
-    let reloading = tokio::spawn(link::reload_on_hangup(keyring));
-    banner::print(&config);
+    reloading.spawn(link::reload_on_hangup(keyring));
+    banner::print(&config, tcp_address);
 
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
@@ -162,7 +159,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     // A start that failed has nothing to wait for.
     let delay = if ended.is_ok() { config.drain_delay } else { Duration::ZERO };
     following.abort();
-    reloading.abort();
+    reloading.abort_all();
     let drain = Drain {
         readiness,
         steps,
@@ -174,7 +171,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         schedules,
         link,
         link_stop,
-        file: bound.file,
+        file,
     };
     drain.run(delay).await;
     ended

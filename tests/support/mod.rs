@@ -12,6 +12,7 @@
     clippy::unnecessary_wraps
 )]
 
+pub mod access;
 pub mod attach;
 pub mod blob;
 pub mod caps;

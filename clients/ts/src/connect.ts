@@ -1,11 +1,12 @@
 // connect(): finds the sidecar, waits until it serves, and says what to do if it does not come.
 
-import { readFileSync } from 'node:fs'
 import { candidates, refusal, type Candidate } from './address.js'
 import { Connection, type TlsOptions } from './connection.js'
 import { makeError, type PannierError } from './errors.js'
 import { checkKnown, milliseconds, type Duration } from './options.js'
 import { Pannier } from './pannier.js'
+import { Token } from './token.js'
+import { refuseInClear, tlsFailure, tlsOptions } from './tls.js'
 import { sleep } from './waiting.js'
 
 /** How to connect. Everything is optional. */
@@ -16,9 +17,17 @@ export interface ConnectOptions {
    * user or root and be closed to others.
    */
   address?: string
-  /** For TCP. Default: the content of the file `$PANNIER_TOKEN_FILE` names, if set. */
+  /** What `pannier tokens add` printed, where the sidecar asks for a token: over TCP, say. */
   token?: string
-  /** TLS, for TCP. `true`: with the system's roots. Default: none. */
+  /**
+   * A file that holds it. It is read again as time goes by: a token can be replaced while the bot runs. Default:
+   * `$PANNIER_TOKEN_FILE`, if set.
+   */
+  tokenFile?: string
+  /**
+   * TLS, for TCP. `true`: with the system's roots. Default: none; with `$PANNIER_TLS_CA` set (and `$PANNIER_TLS_CLIENT_CERT` with
+   * `$PANNIER_TLS_CLIENT_KEY`) that of these files.
+   */
   tls?: boolean | TlsOptions
   /** The bot, number or tenant; ≤ 128 bytes. Default `default`. */
   namespace?: string
@@ -28,11 +37,12 @@ export interface ConnectOptions {
   timeout?: Duration
 }
 
-const KNOWN = ['address', 'token', 'tls', 'namespace', 'readyTimeout', 'timeout'] as const
+const KNOWN = ['address', 'token', 'tokenFile', 'tls', 'namespace', 'readyTimeout', 'timeout'] as const
 
 /**
  * Connects to the sidecar and waits until it is ready.
- * @throws TypeError for a wrong option; UnavailableError when no sidecar came in time; AccessError for a wrong token.
+ * @throws TypeError for a wrong option; UnavailableError when no sidecar came in time; AccessError for a missing or wrong token, and
+ * where TLS comes to nothing.
  */
 export async function connect(options: ConnectOptions = {}): Promise<Pannier> {
   checkKnown('connect', options, KNOWN)
@@ -44,8 +54,10 @@ export async function connect(options: ConnectOptions = {}): Promise<Pannier> {
   const readyMs = milliseconds('connect: readyTimeout', options.readyTimeout, 30_000)
   const uid = process.getuid?.()
   const places = candidates(options.address, process.env, uid)
-  const token = options.token ?? tokenFromFile(process.env.PANNIER_TOKEN_FILE)
-  const tls = options.tls === true ? {} : options.tls === false ? undefined : options.tls
+  if (options.token !== undefined && options.tokenFile !== undefined) throw new TypeError('connect: give token or tokenFile, not both')
+  const token = Token.of(options.token, options.tokenFile ?? process.env.PANNIER_TOKEN_FILE)
+  const tls = tlsOptions(options.tls, places, process.env)
+  if (token.value !== undefined && tls === undefined) refuseInClear(places)
 
   const deadline = Date.now() + readyMs
   const why = new Map<string, string>()
@@ -82,6 +94,8 @@ async function probe(connection: Connection, timeoutMs: number): Promise<string 
   } catch (error) {
     const failure = error as PannierError
     if (failure.code === 'UNAUTHENTICATED' || failure.code === 'PERMISSION_DENIED') throw failure
+    const untrusted = tlsFailure(failure)
+    if (untrusted) throw untrusted
     return failure.message
   }
 }
@@ -93,9 +107,4 @@ function notThere(places: readonly Candidate[], why: ReadonlyMap<string, string>
     reason: 'SIDECAR_UNREACHABLE',
     message: `no sidecar is ready after ${readyMs} ms; tried ${tried}. Start one with \`pannier serve\`, or set PANNIER_ADDRESS`,
   })
-}
-
-function tokenFromFile(path: string | undefined): string | undefined {
-  if (path === undefined || path === '') return undefined
-  return readFileSync(path, 'utf8').trim()
 }

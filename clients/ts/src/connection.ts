@@ -12,8 +12,10 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { closed, deadlineExceeded, fromService, makeError, type PannierError } from './errors.js'
+import type { Token } from './token.js'
 import { Channel, type RawListener, type RawStream } from './transport/channel.js'
 import type { TlsOptions } from './transport/dial.js'
+import { unreachable } from './transport/grpc-status.js'
 import { retried } from './waiting.js'
 
 export type { TlsOptions } from './transport/dial.js'
@@ -21,7 +23,7 @@ export type { TlsOptions } from './transport/dial.js'
 /** How to reach a sidecar. */
 export interface ConnectionOptions {
   target: string
-  token: string | undefined
+  token: Token
   tls: TlsOptions | undefined
 }
 
@@ -42,17 +44,15 @@ export class Connection {
   /** Told of every change. */
   onStatus: (status: ConnectionStatus) => void = () => {}
   #status: ConnectionStatus = 'connecting'
-  readonly #metadata = new Metadata()
+  readonly #token: Token
   readonly #tls: TlsOptions | undefined
   /** For streams alone; the first that has room takes the next. */
   readonly #channels: Channel[] = []
   readonly #bulk = new Set<Channel>()
-  readonly #headers: Readonly<Record<string, string>>
 
   constructor(options: ConnectionOptions) {
     this.target = options.target
-    if (options.token !== undefined) this.#metadata.set('authorization', `Bearer ${options.token}`)
-    this.#headers = options.token === undefined ? {} : { authorization: `Bearer ${options.token}` }
+    this.#token = options.token
     this.#tls = options.tls
     this.client = new Client(options.target, channelCredentials(options.tls), {
       'grpc.enable_retries': 0,
@@ -76,15 +76,17 @@ export class Connection {
   }
 
   /** Metadata of a call. */
-  metadata(): Metadata {
-    return this.#metadata.clone()
+  metadata(token = this.#token.value): Metadata {
+    const metadata = new Metadata()
+    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`)
+    return metadata
   }
 
   /** Adds the token to the calls of generated clients. */
   readonly authorize: Interceptor = (options, next) =>
     new InterceptingCall(next(options), {
       start: (metadata, listener, start) => {
-        metadata.merge(this.#metadata)
+        metadata.merge(this.metadata())
         start(metadata, listener)
       },
     })
@@ -94,7 +96,21 @@ export class Connection {
     let channel = this.#channels.find(one => one.streams < STREAMS_A_CONNECTION)
     if (channel === undefined) this.#channels.push((channel = new Channel(this.target, this.#tls)))
     if (this.#status === 'closed') channel.close()
-    return channel.open(path, this.#headers, listener, hold)
+    return this.#open(channel, path, listener, hold)
+  }
+
+  /** With the token as it is now. A stream that ends because its token was replaced, is one that broke: it can be opened again. */
+  #open(channel: Channel, path: string, listener: RawListener, hold: boolean): RawStream {
+    const token = this.#token.value
+    const heard: RawListener = {
+      onMessage: message => listener.onMessage(message),
+      onEnd: (error, reached) => listener.onEnd(error && this.#known(error, token), reached),
+    }
+    return channel.open(path, token === undefined ? {} : { authorization: `Bearer ${token}` }, heard, hold)
+  }
+
+  #known(error: PannierError, shown: string | undefined): PannierError {
+    return error.reason === 'UNAUTHENTICATED' && this.#token.isOther(shown) ? unreachable('the token was replaced', error) : error
   }
 
   /**
@@ -109,7 +125,7 @@ export class Connection {
       channel.close()
     }
     if (this.#status === 'closed') done()
-    return { stream: channel.open(path, this.#headers, listener), done }
+    return { stream: this.#open(channel, path, listener, true), done }
   }
 
   /**
@@ -140,20 +156,35 @@ export class Connection {
   ): Promise<Response> {
     if (this.#status === 'closed') return Promise.reject(closed('the connection'))
     const deadline = Date.now() + timeoutMs
+    const token = this.#token.value
     return new Promise((resolve, reject) => {
       const done = (error: ServiceError | null, response?: Response): void => {
-        if (error) reject(fromService(error))
+        if (error) reject(this.#known(fromService(error), token))
         else if (response === undefined) reject(makeError({ code: 'INTERNAL', reason: 'INTERNAL', message: 'the sidecar gave no answer' }))
         else resolve(response)
       }
-      this.client.makeUnaryRequest(method.path, method.requestSerialize, method.responseDeserialize, request, this.metadata(), { deadline }, done)
+      this.client.makeUnaryRequest(method.path, method.requestSerialize, method.responseDeserialize, request, this.metadata(token), { deadline }, done)
     })
   }
 
-  /** Whether the sidecar says SERVING, of itself as a whole. */
-  async serving(timeoutMs: number): Promise<boolean> {
-    const answer = await this.once(HEALTH_CHECK, null, timeoutMs)
-    return answer === SERVING
+  /**
+   * Whether the sidecar says SERVING, of itself as a whole. Asked by the first answer of a Watch, which needs a valid token where
+   * calls do: a Check needs none, and the first call would then be what is refused.
+   */
+  serving(timeoutMs: number): Promise<boolean> {
+    if (this.#status === 'closed') return Promise.reject(closed('the connection'))
+    const { path, requestSerialize, responseDeserialize } = HEALTH_WATCH
+    const options = { deadline: Date.now() + timeoutMs }
+    return new Promise((resolve, reject) => {
+      const watch = this.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, null, this.metadata(), options)
+      watch.once('data', (answer: number) => {
+        resolve(answer === SERVING)
+        watch.cancel()
+      })
+      // Also told of the cancelling, when it is settled.
+      watch.on('error', (error: ServiceError) => reject(fromService(error)))
+      watch.on('end', () => resolve(false))
+    })
   }
 
   /** Ends it; calls still open are cancelled. */
@@ -189,10 +220,10 @@ function channelCredentials(tls: TlsOptions | undefined): ChannelCredentials {
   return credentials.createSsl(bytes(tls.ca), bytes(tls.key), bytes(tls.cert))
 }
 
-// grpc.health.v1.Health/Check of the service "": an empty message asks; the answer's field 1 is the status.
+// grpc.health.v1.Health/Watch of the service "": an empty message asks; the answer's field 1 is the status.
 const SERVING = 1
-const HEALTH_CHECK = {
-  path: '/grpc.health.v1.Health/Check',
+const HEALTH_WATCH = {
+  path: '/grpc.health.v1.Health/Watch',
   requestSerialize: (): Buffer => Buffer.alloc(0),
   responseDeserialize: (message: Buffer): number => (message[0] === 0x08 ? (message[1] ?? 0) : 0),
 }

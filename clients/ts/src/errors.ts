@@ -56,8 +56,9 @@ const HINTS: Readonly<Record<string, string>> = {
   STARTING: 'The sidecar is not ready yet: its log says what it waits for.',
   DRAINING: 'The sidecar is stopping: start the next one.',
   STORE_CHANGED: 'The sidecar sees another database than before: check its --valkey-url.',
-  UNAUTHENTICATED: 'Give the token: connect({ token }) or PANNIER_TOKEN_FILE.',
-  PERMISSION_DENIED: 'The token, or the uid of this process, may not do this.',
+  UNAUTHENTICATED: 'Give a valid token: connect({ token }), connect({ tokenFile }) or PANNIER_TOKEN_FILE. `pannier tokens add` makes one.',
+  PERMISSION_DENIED: 'The token lacks a scope (see the message), or the user of this process may not use the socket (--allow-uid).',
+  TLS_FAILED: "Give what the sidecar's certificate was signed by: connect({ tls: { ca } }); serverName where it is for another name than the address; cert and key where the sidecar asks for them.",
   UNIMPLEMENTED: 'The sidecar is older than this client: upgrade it.',
   OUTDATED_STATE: 'clear() was called: take a new state from usePannierAuthState.',
 }
@@ -132,8 +133,12 @@ export class ExhaustedError extends PannierError { override readonly name = 'Exh
 export class UnavailableError extends PannierError { override readonly name = 'UnavailableError' }
 /** DEADLINE_EXCEEDED. */
 export class DeadlineExceededError extends PannierError { override readonly name = 'DeadlineExceededError' }
-/** UNAUTHENTICATED or PERMISSION_DENIED. */
-export class AccessError extends PannierError { override readonly name = 'AccessError' }
+/** UNAUTHENTICATED, PERMISSION_DENIED or TLS_FAILED. */
+export class AccessError extends PannierError {
+  override readonly name = 'AccessError'
+  /** The scope that the token lacks, if that is why: `schedule`, say; `namespace` for one with the call's namespace. */
+  get scope(): string | undefined { return this.metadata.scope }
+}
 /** The connection or handle was closed by this process. */
 export class ClosedError extends PannierError { override readonly name = 'ClosedError' }
 
@@ -169,6 +174,7 @@ const BY_REASON: Readonly<Record<string, new (fields: ErrorFields) => PannierErr
   DEADLINE_EXCEEDED: DeadlineExceededError,
   UNAUTHENTICATED: AccessError,
   PERMISSION_DENIED: AccessError,
+  TLS_FAILED: AccessError,
   CLOSED: ClosedError,
 }
 

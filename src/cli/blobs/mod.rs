@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    connect::Channel,
     context::Place,
     listing::{self, Page, warn_of},
     outcome::{Failed, Outcome, UNAVAILABLE},

@@ -4,10 +4,10 @@ mod set;
 mod view;
 
 use clap::{Args, Subcommand};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    connect::Channel,
     context::Place,
     outcome::{Failed, NO, Outcome},
     output::{self, json, shown, table},

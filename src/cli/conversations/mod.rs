@@ -3,10 +3,10 @@
 mod view;
 
 use clap::{Args, Subcommand};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    connect::Channel,
     context::{Place, request_id},
     listing::{self, Page},
     outcome::{Failed, NO, Outcome},

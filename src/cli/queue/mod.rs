@@ -6,10 +6,10 @@ mod span;
 mod view;
 
 use clap::{Args, Subcommand, ValueEnum};
-use tonic::transport::Channel;
 
 use super::{
     Format,
+    connect::Channel,
     context::Place,
     listing::{self, Page},
     outcome::Outcome,

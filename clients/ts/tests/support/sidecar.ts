@@ -11,7 +11,7 @@ import { connect, type ConnectOptions } from '../../src/index.js'
 import type { Pannier } from '../../src/pannier.js'
 import { Valkey } from './valkey.js'
 
-function binary(): string {
+export function binary(): string {
   const targets = [process.env.CARGO_TARGET_DIR, fileURLToPath(new URL('../../../../target', import.meta.url))]
   const built = targets.flatMap(target => (target ? [join(target, 'release/pannier'), join(target, 'debug/pannier')] : []))
   const found = [process.env.PANNIER_BIN, ...built].find(path => path && existsSync(path))

@@ -10,6 +10,7 @@ import { Connection, STREAMS_A_CONNECTION } from '../../src/connection.js'
 import type { PannierError } from '../../src/errors.js'
 import { Channel, type RawStream } from '../../src/transport/channel.js'
 import type { TlsOptions } from '../../src/transport/dial.js'
+import { Token } from '../../src/token.js'
 import { framed } from '../../src/transport/message-splitter.js'
 
 const cleanup: (() => void)[] = []
@@ -162,7 +163,7 @@ test('closed while it connects: silence, in whatever turn of the event loop', as
 
 test('more streams than one connection takes go over another; when they have ended, over the first again', async () => {
   const { target, sessions } = await serve(echo(1, { 'grpc-status': '0' }))
-  const over = new Connection({ target, token: undefined, tls: undefined })
+  const over = new Connection({ target, token: Token.of(undefined, undefined), tls: undefined })
   cleanup.push(() => over.close())
   const listener = { onMessage() {}, onEnd() {} }
   const streams = Array.from({ length: STREAMS_A_CONNECTION }, () => over.stream('/service/Method', listener))

@@ -331,7 +331,10 @@ export const ServerInfoResponse: MessageFns<ServerInfoResponse> = {
   },
 };
 
-/** What the sidecar says of itself. Needs the admin scope, which a socket peer of the same uid has. */
+/**
+ * What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
+ * service does.
+ */
 export type AdminServiceService = typeof AdminServiceService;
 export const AdminServiceService = {
   /** Versions, topology, durability, key ids. Never a secret, an address with a password, or a name. */

@@ -1,0 +1,129 @@
+//! A response's body under the guards of its call: the deadline, the token, the panic of a handler, and the end of what was refused
+//! in the middle of a stream.
+
+use std::{
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::{Code, Status, body::Body};
+
+use super::calls::InFlight;
+use crate::{
+    access::Denial,
+    error::{Error, Reason},
+};
+
+/// A response's body under the same guards as the call.
+pub struct Guarded {
+    body: Body,
+    deadline: Option<Pin<Box<Sleep>>>,
+    writes: bool,
+    denial: Option<Denial>,
+    revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    over: bool,
+    _in_flight: InFlight,
+}
+
+impl Guarded {
+    /// `denial` is set when a request was refused on the way, `revoked` fires when the stream is to end.
+    pub fn new(
+        body: Body,
+        deadline: Option<Instant>,
+        writes: bool,
+        denial: Option<Denial>,
+        revoked: Option<CancellationToken>,
+        in_flight: InFlight,
+    ) -> Self {
+        let deadline = deadline.map(|at| Box::pin(sleep_until(at)));
+        let revoked = revoked.map(|revoked| Box::pin(revoked.cancelled_owned()));
+        Self { body, deadline, writes, denial, revoked, over: false, _in_flight: in_flight }
+    }
+
+    fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.over = true;
+        // What was being made is dropped now, not when the client has read the end.
+        self.body = Body::empty();
+        let mut trailers = HeaderMap::new();
+        Poll::Ready(Some(status.add_header(&mut trailers).map(|()| Frame::trailers(trailers))))
+    }
+}
+
+impl HttpBody for Guarded {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        if self.deadline.as_mut().is_some_and(|sleep| sleep.as_mut().poll(cx).is_ready()) {
+            let status = timed_out(self.writes);
+            return self.end(&status);
+        }
+        if self.revoked.as_mut().is_some_and(|revoked| revoked.as_mut().poll(cx).is_ready()) {
+            return self.end(&revocation());
+        }
+        let body = &mut self.body;
+        let polled = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx)));
+        // The handler saw its requests end; why, is said here.
+        if let Some(denied) = self.denial.as_ref().and_then(|denial| denial.get()).map(Error::to_status) {
+            return self.end(&denied);
+        }
+        match polled {
+            Err(_panic) => {
+                let status = panicked();
+                self.end(&status)
+            }
+            Ok(Poll::Ready(Some(Ok(mut frame)))) => {
+                if let Some(trailers) = frame.trailers_mut() {
+                    name_the_limit(trailers);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Ok(other) => other,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+pub fn timed_out(writes: bool) -> Status {
+    let error = Error::new(Reason::DeadlineExceeded, "the call's deadline has passed");
+    if writes { error.outcome_unknown() } else { error }.to_status()
+}
+
+pub fn revocation() -> Status {
+    Error::new(Reason::Unauthenticated, "the token was removed or changed, or has expired: this stream ends")
+        .outcome_unknown()
+        .to_status()
+}
+
+pub fn panicked() -> Status {
+    metrics::counter!("pannier_panics_total").increment(1);
+    Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown().to_status()
+}
+
+/// tonic refuses a message over the limit as OUT_OF_RANGE, which nothing here says otherwise.
+pub fn name_the_limit(headers: &mut HeaderMap) {
+    if Status::from_header_map(headers).is_some_and(|status| status.code() == Code::OutOfRange) {
+        let error = Error::too_large("message", "at most 4 MiB; send larger values in fragments over Attach");
+        // On failure the old headers stay: still a refusal.
+        let _ = error.to_status().add_header(headers);
+    }
+}
