@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """What the sidecar says of itself. Needs the admin scope, which a socket peer of the same uid has.
+    """What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
+    service does.
     """
 
     def __init__(self, channel):
@@ -43,7 +44,8 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """What the sidecar says of itself. Needs the admin scope, which a socket peer of the same uid has.
+    """What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
+    service does.
     """
 
     def ServerInfo(self, request, context):
@@ -70,7 +72,8 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """What the sidecar says of itself. Needs the admin scope, which a socket peer of the same uid has.
+    """What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
+    service does.
     """
 
     @staticmethod
