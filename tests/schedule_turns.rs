@@ -68,3 +68,63 @@ async fn a_purge_of_cancelled_jobs_leaves_those_that_are_done() {
     assert_eq!(purge(&queue, JobState::Done).await, 300);
     assert_eq!(queue.get("another").await.unwrap().state(), JobState::Cancelled);
 }
+
+async fn retry_dead(queue: &Queue, ids: Vec<String>) -> u64 {
+    let request =
+        v1::RetryDeadRequest { queue: queue.name.clone(), all: ids.is_empty(), ids, ..Default::default() };
+    answer(queue.client.clone().retry_dead(request).await).unwrap().retried
+}
+
+#[tokio::test]
+async fn retrying_all_that_are_dead_retries_each_once_also_while_they_die_again() {
+    let (_valkey, _sidecar, queue) = start().await;
+    queue.batch((0..900).map(|n| job(&n.to_string())).collect()).await.unwrap();
+    let mut worker = queue.worker(30_000).await;
+    worker.credit(1000).await;
+    let failing = tokio::spawn(async move {
+        loop {
+            let job = worker.job_within(Duration::from_secs(60)).await.unwrap();
+            let settle = v1::WorkSettle {
+                lease: Some(support::schedule::lease_of(&job)),
+                nack: NackVerdict::Fail.into(),
+                ..Default::default()
+            };
+            worker.send(v1::WorkRequest { settles: vec![settle], credit: 1, ..Default::default() }).await;
+        }
+    });
+    let until = Instant::now() + Duration::from_secs(10);
+    while queue.counts().await.dead < 900 {
+        assert!(Instant::now() < until);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(retry_dead(&queue, vec![]).await, 900);
+    failing.abort();
+}
+
+#[tokio::test]
+async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
+    let valkey = Valkey::start(
+        ValkeyOptions::default().set("appendonly", "no").set("slowlog-log-slower-than", "5000"),
+    );
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let queue = Queue::of(&sidecar, "reminders");
+    let ids: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    queue.batch(ids.iter().map(|id| grouped(id, id)).collect()).await.unwrap();
+    for _ in 0..5 {
+        for job in queue.take(100).await {
+            queue.nack(&job, NackVerdict::Fail, None).await;
+        }
+    }
+    valkey.command::<()>(&["SLOWLOG", "RESET"]);
+    assert_eq!(retry_dead(&queue, ids.clone()).await, 500);
+    for _ in 0..5 {
+        for job in queue.take(100).await {
+            queue.nack(&job, NackVerdict::Fail, None).await;
+        }
+    }
+    let request = v1::DeleteDeadRequest { queue: queue.name.clone(), ids, ..Default::default() };
+    assert_eq!(answer(queue.client.clone().delete_dead(request).await).unwrap().deleted, 500);
+    let slow: Vec<Vec<redis::Value>> = valkey.command(&["SLOWLOG", "GET", "10"]);
+    let slow: Vec<_> = slow.iter().map(|entry| format!("{:?} µs", entry[2])).collect();
+    assert!(slow.is_empty(), "{slow:?}");
+}
