@@ -102,6 +102,18 @@ async fn retrying_all_that_are_dead_retries_each_once_also_while_they_die_again(
 }
 
 #[tokio::test]
+async fn a_job_that_is_due_keeps_its_turn_when_it_is_promoted() {
+    let (_valkey, _sidecar, queue) = start().await;
+    queue.add(job("one")).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    queue.add(job("two")).await;
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let request = v1::PromoteJobRequest { queue: queue.name.clone(), id: "one".into(), ..Default::default() };
+    queue.client.clone().promote_job(request).await.unwrap();
+    assert_eq!(queue.take(1).await[0].id, "one");
+}
+
+#[tokio::test]
 async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
     let valkey = Valkey::start(
         ValkeyOptions::default().set("appendonly", "no").set("slowlog-log-slower-than", "5000"),
