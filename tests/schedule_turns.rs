@@ -114,6 +114,57 @@ async fn a_job_that_is_due_keeps_its_turn_when_it_is_promoted() {
 }
 
 #[tokio::test]
+async fn spans_that_are_none_are_refused() {
+    let (_valkey, _sidecar, queue) = start().await;
+    for (seconds, nanos) in [(5, -1), (-5, 1), (0, 1_000_000_000), (0, i32::MIN), (-1, -1_000_000_000)] {
+        let span = prost_types::Duration { seconds, nanos };
+        let wrong = [
+            (v1::JobSpec { when: Some(v1::job_spec::When::Delay(span)), ..job("a") }, "job.delay"),
+            (
+                v1::JobSpec { not_after: Some(v1::job_spec::NotAfter::DeadlineIn(span)), ..job("a") },
+                "job.deadline_in",
+            ),
+            (v1::JobSpec { unique_window: Some(span), ..job("a") }, "job.unique_window"),
+        ];
+        for (spec, field) in wrong {
+            let refused = queue.try_add(spec).await.expect_err(field);
+            assert_eq!((refused.code, refused.fields), (Code::InvalidArgument, vec![field.to_owned()]));
+        }
+        let request = v1::LeaseJobsRequest {
+            queue: queue.name.clone(),
+            request_id: request_id(),
+            wait: Some(span),
+            ..Default::default()
+        };
+        let refused = answer(queue.client.clone().lease_jobs(request.clone()).await).unwrap_err();
+        assert_eq!(refused.fields, ["wait"]);
+        let request = v1::LeaseJobsRequest { wait: None, lease: Some(span), ..request };
+        let refused = answer(queue.client.clone().lease_jobs(request).await).unwrap_err();
+        assert_eq!(refused.fields, ["lease"]);
+    }
+    // A negative one is at once.
+    let when =
+        Some(v1::job_spec::When::Delay(prost_types::Duration { seconds: i64::MIN, nanos: -999_999_999 }));
+    assert_eq!(queue.add(v1::JobSpec { when, ..job("a") }).await.state(), JobState::Ready);
+}
+
+#[tokio::test]
+async fn what_is_as_large_as_may_be_is_taken() {
+    let (_valkey, _sidecar, queue) = start().await;
+    queue.add(v1::JobSpec { payload: vec![7; 256 * 1024].into(), ..job("large") }).await;
+    assert_eq!(queue.take(1).await[0].payload.len(), 256 * 1024);
+    assert_eq!(queue.batch((0..1000).map(|n| job(&n.to_string())).collect()).await.unwrap().len(), 1000);
+    let far = v1::JobSpec {
+        when: Some(v1::job_spec::When::DueAt(prost_types::Timestamp {
+            seconds: 253_402_300_799,
+            nanos: 999_000_000,
+        })),
+        ..job("far")
+    };
+    assert_eq!(queue.add(far).await.due_at.unwrap().seconds, 253_402_300_799);
+}
+
+#[tokio::test]
 async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
     let valkey = Valkey::start(
         ValkeyOptions::default().set("appendonly", "no").set("slowlog-log-slower-than", "5000"),
