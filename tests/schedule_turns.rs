@@ -37,6 +37,23 @@ fn capped(id: &str, policy: &str) -> v1::JobSpec {
     v1::JobSpec { cap: Some(cap), ..job(id) }
 }
 
+#[tokio::test]
+async fn a_limiter_is_no_slower_than_it_says_while_nothing_is_settled() {
+    let (_valkey, _sidecar, queue) = start().await;
+    let limiter = Some(v1::Limiter { max: 5, duration: Some(ms(100)) });
+    queue.configure(v1::QueueSettings { limiter, ..Default::default() }).await;
+    queue.batch((0..40).map(|n| job(&format!("job {n}"))).collect()).await.unwrap();
+    let mut worker = queue.worker(30_000).await;
+    let began = Instant::now();
+    worker.credit(100).await;
+    for _ in 0..40 {
+        worker.job().await;
+    }
+    // Seven intervals of 101 ms.
+    assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_millis(2_000), "{:?}", began.elapsed());
+}
+
 async fn purge(queue: &Queue, state: JobState) -> u64 {
     let request = v1::PurgeQueueRequest {
         queue: queue.name.clone(),
@@ -190,4 +207,123 @@ async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
     let slow: Vec<Vec<redis::Value>> = valkey.command(&["SLOWLOG", "GET", "10"]);
     let slow: Vec<_> = slow.iter().map(|entry| format!("{:?} µs", entry[2])).collect();
     assert!(slow.is_empty(), "{slow:?}");
+}
+
+#[tokio::test]
+async fn what_makes_a_job_ready_is_heard_at_once_in_another_sidecar() {
+    let (_valkey, sidecar, here) = start().await;
+    let second = sidecar.beside("second.sock").await;
+    let there = Queue::of(&second, "reminders");
+    let mut worker = there.worker(30_000).await;
+    worker.credit(500).await;
+    async fn comes(worker: &mut Worker, what: &str) -> v1::WorkJob {
+        let began = Instant::now();
+        let job = worker.job().await;
+        assert!(began.elapsed() < AT_ONCE, "{what}: {:?}", began.elapsed());
+        job
+    }
+    let pause = || tokio::time::sleep(Duration::from_millis(150));
+    for round in 0..3 {
+        let id = |what: &str| format!("{what} {round}");
+        pause().await;
+        here.add(job(&id("plain"))).await;
+        comes(&mut worker, "a new one").await;
+        here.add(delayed(&id("soon"), 100)).await;
+        pause().await;
+        comes(&mut worker, "a due one").await;
+        // Among others that are due later, in one batch and one by one.
+        here.batch(vec![
+            delayed(&id("far"), 60_000),
+            delayed(&id("near"), 100),
+            delayed(&id("farther"), 90_000),
+        ])
+        .await
+        .unwrap();
+        pause().await;
+        comes(&mut worker, "the first due of a batch").await;
+        // The followers of a group.
+        let first = id("a chat");
+        for n in 0..4 {
+            here.add(grouped(&format!("{first} {n}"), &first)).await;
+        }
+        let head = comes(&mut worker, "a head").await;
+        pause().await;
+        assert_eq!(here.ack(&head).await, SettleOutcome::Ok);
+        let next = comes(&mut worker, "a follower of one that is done").await;
+        pause().await;
+        here.nack(&next, NackVerdict::Release, Some(0)).await;
+        let next = comes(&mut worker, "one that was given back").await;
+        pause().await;
+        here.nack(&next, NackVerdict::Fail, None).await;
+        let next = comes(&mut worker, "a follower of a dead one").await;
+        pause().await;
+        here.nack(&next, NackVerdict::Retry, Some(50)).await;
+        pause().await;
+        let next = comes(&mut worker, "a retry").await;
+        here.nack(&next, NackVerdict::Retry, Some(60_000)).await;
+        pause().await;
+        here.cancel(&next.id).await;
+        comes(&mut worker, "a follower of one that was cancelled").await;
+        // Due times that change.
+        here.reschedule(&id("far"), 50).await.unwrap();
+        pause().await;
+        comes(&mut worker, "a rescheduled one").await;
+        let request =
+            v1::PromoteJobRequest { queue: here.name.clone(), id: id("farther"), ..Default::default() };
+        here.client.clone().promote_job(request).await.unwrap();
+        let farther = comes(&mut worker, "a promoted one").await;
+        here.nack(&farther, NackVerdict::Fail, None).await;
+        pause().await;
+        assert_eq!(retry_dead(&here, vec![id("farther")]).await, 1);
+        let farther = comes(&mut worker, "a dead one with a new life").await;
+        here.nack(&farther, NackVerdict::Retry, Some(60_000)).await;
+        pause().await;
+        here.add(v1::JobSpec { on_conflict: OnConflict::Replace.into(), ..job(&id("farther")) }).await;
+        comes(&mut worker, "a replaced one").await;
+        // A purge of what a group waits for.
+        here.add(v1::JobSpec { group: id("purged"), ..delayed(&id("held"), 60_000) }).await;
+        here.add(grouped(&id("behind"), &id("purged"))).await;
+        pause().await;
+        assert_eq!(purge(&here, JobState::Scheduled).await, 1);
+        comes(&mut worker, "a follower of one that was purged").await;
+        let request = v1::PauseQueueRequest { queue: here.name.clone(), ..Default::default() };
+        here.client.clone().pause_queue(request).await.unwrap();
+        here.add(job(&id("paused"))).await;
+        pause().await;
+        let request = v1::ResumeQueueRequest { queue: here.name.clone(), ..Default::default() };
+        here.client.clone().resume_queue(request).await.unwrap();
+        comes(&mut worker, "the end of a pause").await;
+        here.ingest(&[&id("message")]).await.unwrap();
+        comes(&mut worker, "a message").await;
+    }
+    // One at a time over both, with groups.
+    for job in 0..3 {
+        here.add(delayed(&format!("filler {job}"), 60_000)).await;
+    }
+    let left = here.counts().await.leased;
+    let settings =
+        v1::QueueSettings { concurrency: Some(u32::try_from(left).unwrap() + 1), ..Default::default() };
+    here.configure(settings).await;
+    let mut holder = here.worker(30_000).await;
+    for n in 0..6 {
+        here.add(grouped(&format!("turn {n}"), &format!("turn of {}", n % 2))).await;
+    }
+    let mut job = worker.job().await;
+    for n in 0..5 {
+        pause().await;
+        if n == 2 {
+            holder.credit(1).await;
+        }
+        here.ack(&job).await;
+        let began = Instant::now();
+        job = loop {
+            if let Some(job) = worker.job_within(Duration::from_millis(10)).await {
+                break job;
+            }
+            if let Some(job) = holder.job_within(Duration::from_millis(10)).await {
+                break job;
+            }
+            assert!(began.elapsed() < AT_ONCE, "turn {n}");
+        };
+    }
 }

@@ -52,17 +52,19 @@ end
 
 promote(300)
 if concurrency > 0 then want = math.min(want, concurrency - redis.call('ZCARD', LSE)) end
-local most, per = tonumber(head[4] or 0), tonumber(head[5] or 0)
+local most, per, started = tonumber(head[4] or 0), tonumber(head[5] or 0), 0
+-- The next start is when the one that is `most` starts back has left the interval.
+local function hold()
+  local oldest = redis.call('ZREVRANGE', LIM, most - 1, most - 1, 'WITHSCORES')[2]
+  not_before = tonumber(oldest) + per + 1
+end
 if most > 0 then
   -- Starts that are older than the interval count no more; at most so many a call, the rest is not counted either.
   local from = '(' .. int(now - per - 1)
   local old = redis.call('ZCOUNT', LIM, '-inf', int(now - per - 1))
   if old > 0 then redis.call('ZREMRANGEBYRANK', LIM, 0, math.min(old, 500) - 1) end
-  local started = redis.call('ZCOUNT', LIM, from, '+inf')
-  if started >= most then
-    local oldest = redis.call('ZREVRANGE', LIM, most - 1, most - 1, 'WITHSCORES')[2]
-    not_before = tonumber(oldest) + per + 1
-  end
+  started = redis.call('ZCOUNT', LIM, from, '+inf')
+  if started >= most then hold() end
   want = math.min(want, most - started)
 end
 
@@ -111,7 +113,10 @@ if want > 0 then
   if #gone > 0 then redis.call('ZREM', RDY, unpack(gone)) end
   if #leases > 0 then
     redis.call('ZADD', LSE, unpack(leases))
-    if most > 0 then redis.call('ZADD', LIM, unpack(starts)) end
+    if most > 0 then
+      redis.call('ZADD', LIM, unpack(starts))
+      if started + #leased >= most then hold() end
+    end
     count('nl', #leases / 2)
     if ARGV[6] ~= '' then
       local mine = {}
