@@ -38,6 +38,35 @@ fn capped(id: &str, policy: &str) -> v1::JobSpec {
 }
 
 #[tokio::test]
+async fn jobs_that_have_expired_hold_up_nobody() {
+    let (_valkey, _sidecar, queue) = start().await;
+    for round in 0..2 {
+        // One behind another in a group, and side by side.
+        for n in 0..8 {
+            queue.add(expired(&format!("{round} chat {n}"), "chat")).await;
+        }
+        queue.add(grouped(&format!("{round} in the chat"), "chat")).await;
+        queue.batch((0..200).map(|n| expired(&format!("{round} late {n}"), "")).collect()).await.unwrap();
+        queue.add(v1::JobSpec { priority: 5, ..job(&format!("{round} live")) }).await;
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    // A call that does not wait has what there is.
+    let got = queue.take(1).await;
+    assert_eq!(got.len(), 1, "{:?}", queue.counts().await);
+    queue.ack(&got[0]).await;
+    let began = Instant::now();
+    let mut worker = queue.worker(30_000).await;
+    worker.credit(1).await;
+    for _ in 0..3 {
+        let job = worker.job().await;
+        assert_eq!(worker.ack(&job).await, SettleOutcome::Ok);
+        worker.credit(1).await;
+    }
+    assert!(began.elapsed() < Duration::from_millis(800), "{:?}", began.elapsed());
+    assert_eq!(queue.counts().await.dead, 2 * 208);
+}
+
+#[tokio::test]
 async fn a_limiter_is_no_slower_than_it_says_while_nothing_is_settled() {
     let (_valkey, _sidecar, queue) = start().await;
     let limiter = Some(v1::Limiter { max: 5, duration: Some(ms(100)) });
@@ -52,6 +81,16 @@ async fn a_limiter_is_no_slower_than_it_says_while_nothing_is_settled() {
     // Seven intervals of 101 ms.
     assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
     assert!(began.elapsed() < Duration::from_millis(2_000), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_wait_finds_what_is_behind_jobs_whose_cap_denies() {
+    let (_valkey, sidecar, queue) = start().await;
+    make(&sidecar, policy("one", rolling(1, 60_000))).await;
+    queue.batch((0..100).map(|n| capped(&format!("capped {n}"), "one")).collect()).await.unwrap();
+    queue.add(v1::JobSpec { priority: 5, ..job("plain") }).await;
+    assert_eq!(queue.take(1).await[0].id, "capped 0");
+    assert_eq!(queue.take(1).await.first().map(|job| job.id.clone()), Some("plain".into()));
 }
 
 async fn purge(queue: &Queue, state: JobState) -> u64 {

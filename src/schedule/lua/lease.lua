@@ -1,12 +1,13 @@
 -- Leases ready jobs, after it has made due ones ready.
 -- ARGV: buckets; most jobs; lease (ms); numbers (packed) that their cap has allowed; most candidates for a cap; what stands for
 --   the request of LeaseJobs, or ''
--- Reply: {'OK', now, ready left, first due, first lease end, not before, buckets needed…, '|', leased: number, header, payload, progress…, '|',
---   candidates: the same…}; 'not before': when the limiter or a pause lets the next start, 0: nothing holds
+-- Reply: {'OK', now, ready left, first due, first lease end, not before, again, buckets needed…, '|', leased: number, header, payload,
+--   progress…, '|', candidates: the same…}; 'not before': when the limiter or a pause lets the next start, 0: nothing holds; 'again': 1
+--   where what was looked at did not fill the room, since some of it has expired: behind it there may be more
 local want, length, gated_most = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local allowed = {}
 for n = 1, #ARGV[4] / 6 do allowed[struct.unpack('>I6', ARGV[4], n * 6 - 5)] = true end
-local leased, gated, not_before = {}, {}, 0
+local leased, gated, not_before, again = {}, {}, 0, 0
 if not head[1] then return {'NONE'} end
 
 local function give(list, number)
@@ -14,7 +15,7 @@ local function give(list, number)
 end
 
 local function reply()
-  local all = {'OK', now, redis.call('ZCARD', RDY), first(DUE), first(LSE), not_before}
+  local all = {'OK', now, redis.call('ZCARD', RDY), first(DUE), first(LSE), not_before, again}
   for n in pairs(need) do all[#all + 1] = n end
   for _, list in ipairs({leased, gated}) do
     all[#all + 1] = '|'
@@ -113,6 +114,7 @@ if want > 0 then
   if #gone > 0 then redis.call('ZREM', RDY, unpack(gone)) end
   if #leases > 0 then
     redis.call('ZADD', LSE, unpack(leases))
+  if #gone > #leased and #leased < want then again = 1 end
     if most > 0 then
       redis.call('ZADD', LIM, unpack(starts))
       if started + #leased >= most then hold() end
