@@ -84,6 +84,26 @@ async fn a_limiter_is_no_slower_than_it_says_while_nothing_is_settled() {
 }
 
 #[tokio::test]
+async fn a_job_with_a_cap_is_not_overtaken_by_those_behind_it() {
+    let (_valkey, sidecar, queue) = start().await;
+    make(&sidecar, policy("many", rolling(100, 60_000))).await;
+    queue
+        .batch((0..10).map(|n| v1::JobSpec { priority: 5, ..job(&format!("plain {n}")) }).collect())
+        .await
+        .unwrap();
+    queue.batch(vec![capped("first", "many"), capped("second", "many")]).await.unwrap();
+    let got = queue.take(1).await;
+    assert_eq!(got.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["first"]);
+    let mut worker = queue.worker(30_000).await;
+    worker.credit(1).await;
+    assert_eq!(worker.job().await.id, "second");
+    worker.credit(10).await;
+    for n in 0..10 {
+        assert_eq!(worker.job().await.id, format!("plain {n}"));
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_does_not_wait_finds_what_is_behind_jobs_whose_cap_denies() {
     let (_valkey, sidecar, queue) = start().await;
     make(&sidecar, policy("one", rolling(1, 60_000))).await;
@@ -91,6 +111,39 @@ async fn a_call_that_does_not_wait_finds_what_is_behind_jobs_whose_cap_denies() 
     queue.add(v1::JobSpec { priority: 5, ..job("plain") }).await;
     assert_eq!(queue.take(1).await[0].id, "capped 0");
     assert_eq!(queue.take(1).await.first().map(|job| job.id.clone()), Some("plain".into()));
+}
+
+#[tokio::test]
+async fn a_job_whose_cap_cannot_be_read_takes_nobody_with_it() {
+    let (valkey, sidecar, queue) = start().await;
+    let before = valkey.keys("*");
+    make(&sidecar, policy("many", rolling(100, 60_000))).await;
+    let mut connection = valkey.connection();
+    for key in valkey.keys("*").into_iter().filter(|key| !before.contains(key)) {
+        let fields: redis::RedisResult<Vec<Vec<u8>>> = redis::cmd("HKEYS").arg(&key).query(&mut connection);
+        for field in fields.unwrap_or_default().into_iter().filter(|field| field.len() == 8) {
+            let () = redis::cmd("HSET").arg(&key).arg(field).arg("damaged").query(&mut connection).unwrap();
+        }
+    }
+    // Another sidecar has no copy of the policy.
+    let second = sidecar.beside("second.sock").await;
+    let there = Queue::of(&second, "reminders");
+    queue.batch((0..3).map(|n| capped(&format!("capped {n}"), "many")).collect()).await.unwrap();
+    let plain =
+        |n| v1::JobSpec { priority: 5, retry: support::schedule::retry(1, 1), ..job(&format!("plain {n}")) };
+    queue.batch((0..20).map(plain).collect()).await.unwrap();
+    let mut worker = there.worker(30_000).await;
+    let began = Instant::now();
+    worker.credit(10).await;
+    for n in 0..20 {
+        let job = worker.job().await;
+        assert_eq!((job.id.clone(), job.attempt), (format!("plain {n}"), 1));
+        worker.ack(&job).await;
+        worker.credit(1).await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let capped = queue.get("capped 1").await.unwrap();
+    assert_eq!((capped.state(), capped.attempts), (JobState::Scheduled, 0));
 }
 
 async fn purge(queue: &Queue, state: JobState) -> u64 {

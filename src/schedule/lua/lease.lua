@@ -96,8 +96,10 @@ if want > 0 then
         final(number, j, 'X', 3)
         store(number, j)
       elseif flag(j, CAP) and not allowed[number] then
-        if #gated < gated_most then give(gated, number) end
-      elseif #leased < want then
+        -- It keeps a place for itself until its cap was asked: what is behind does not overtake it.
+        if #gated >= gated_most then break end
+        give(gated, number)
+      elseif #leased + #gated < want then
         gone[#gone + 1] = member
         fence = fence + 1
         j.state, j.fence, j.verdict, j.attempts = 'L', fence, '-', j.attempts + 1
@@ -112,9 +114,9 @@ if want > 0 then
     end
   end
   if #gone > 0 then redis.call('ZREM', RDY, unpack(gone)) end
+  if #gone > #leased and #leased < want then again = 1 end
   if #leases > 0 then
     redis.call('ZADD', LSE, unpack(leases))
-  if #gone > #leased and #leased < want then again = 1 end
     if most > 0 then
       redis.call('ZADD', LIM, unpack(starts))
       if started + #leased >= most then hold() end
