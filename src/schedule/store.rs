@@ -139,11 +139,15 @@ impl Store {
         if !queue.known.load(Ordering::Relaxed) {
             self.listing().made(queue.name.tag(), 0, deadline).await?;
             queue.known.store(true, Ordering::Relaxed);
-            // Others serve its timers too. Whoever misses this finds it by the index.
-            let channel = super::discover::channel(&self.link);
-            let _ = self.link.publish(&channel, queue.name.tag().as_bytes(), deadline).await;
+            self.tell(queue, deadline).await;
         }
         Ok(())
+    }
+
+    /// There is something new for timers in the queue: others serve them too. Whoever misses this finds it by the index.
+    pub async fn tell(&self, queue: &Queue, deadline: Instant) {
+        let channel = super::discover::channel(&self.link);
+        let _ = self.link.publish(&channel, queue.name.tag().as_bytes(), deadline).await;
     }
 
     /// Before a queue is made: its absence is proven, and the index says that it is being made.
