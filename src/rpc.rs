@@ -115,6 +115,13 @@ pub fn page(value: u32, default: u32) -> Result<usize> {
     }
 }
 
+/// Whether it is no span at all: a second or more in nanos, or parts of different signs.
+pub fn is_no_span(value: &prost_types::Duration) -> bool {
+    value.nanos.unsigned_abs() >= 1_000_000_000
+        || (value.seconds > 0 && value.nanos < 0)
+        || (value.seconds < 0 && value.nanos > 0)
+}
+
 /// A span between two bounds; absent means the default.
 pub fn span(
     field: &str,
@@ -125,7 +132,7 @@ pub fn span(
 ) -> Result<Duration> {
     let Some(value) = value else { return Ok(default) };
     let span = Duration::try_from(value).unwrap_or(Duration::MAX);
-    if value.seconds < 0 || value.nanos < 0 || span < least || span > most {
+    if is_no_span(&value) || value.seconds < 0 || value.nanos < 0 || span < least || span > most {
         return Err(Error::bad_field(field, format!("must be {least:?} to {most:?}")));
     }
     Ok(span)

@@ -40,6 +40,8 @@ pub struct Leases {
     pub first_lease_end: u64,
     /// Limiter or pause hold the next start until then; 0: they do not.
     pub not_before: u64,
+    /// There may be more to lease at once, behind what has expired.
+    pub again: bool,
     pub leased: Vec<Leased>,
     /// Jobs that a cap must allow first.
     pub gated: Vec<Leased>,
@@ -80,6 +82,7 @@ pub fn read_leases(mut rest: std::vec::IntoIter<Value>, result: &mut Leases) -> 
     result.first_due = next()?;
     result.first_lease_end = next()?;
     result.not_before = next()?;
+    result.again = next()? > 0;
     let (mut needed, mut section) = (Vec::new(), 0);
     while let Some(value) = rest.next() {
         if matches!(&value, Value::BulkString(mark) if mark == b"|") {

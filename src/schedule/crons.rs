@@ -170,6 +170,8 @@ pub async fn upsert(
             continue;
         }
         handle.store.made(&handle.queue, deadline).await?;
+        // Where nothing was to be done they look at a queue once in minutes.
+        handle.store.tell(&handle.queue, deadline).await;
         handle.tick_in(next.saturating_sub(read.now).min(POLL_MS));
         let outcome = if there.is_some() { Outcome::Updated } else { Outcome::Created };
         return Ok(v1::UpsertCronResponse { outcome: outcome.into(), next_at: timestamp(next) });

@@ -13,7 +13,7 @@ use super::{
     handle::Handle,
     header::Header,
     queue::IN_BUCKET,
-    scripts, sealed,
+    runner, scripts, sealed,
     store::{Leased, Leases, soon},
 };
 use crate::{
@@ -71,6 +71,22 @@ fn send_id(handle: &Handle, number: u64, attempts: u16) -> String {
 /// Decides about the candidates that a lease call has found, and leases those allowed.
 pub async fn decide(
     handle: &Arc<Handle>,
+    found: Leases,
+    want: usize,
+    lease_ms: u64,
+    request: Option<&str>,
+) -> Result<Leases> {
+    let leased: Vec<_> = found.leased.iter().map(|job| (job.number, job.header.fence)).collect();
+    let decided = ask(handle, found, want, lease_ms, request).await;
+    if decided.is_err() {
+        // Nobody would work on them until their lease ends, and it would count.
+        runner::give_back(handle, leased);
+    }
+    decided
+}
+
+async fn ask(
+    handle: &Arc<Handle>,
     mut found: Leases,
     want: usize,
     lease_ms: u64,
@@ -104,10 +120,13 @@ pub async fn decide(
             }
             Ok(Verdict::Never) => put.push((at, Put::Dead(DeadReason::CapNever))),
             Ok(Verdict::Unknown) => put.push((at, Put::Dead(DeadReason::CapConfig))),
-            Err(error) if error.reason() == Reason::DeadlineExceeded || is_away(&error) => {
+            Err(error) => {
+                // Whatever it is, it is this job's cap that cannot be asked: the others go on.
+                if error.reason() != Reason::DeadlineExceeded && !is_away(&error) {
+                    tracing::error!(queue = %handle.queue.name.short(), %error, "a job's cap could not be asked");
+                }
                 put.push((at, Put::Later(AWAY + jitter())));
             }
-            Err(error) => return Err(error),
         }
     }
     for (subject, gate, behind) in denied {
@@ -116,8 +135,8 @@ pub async fn decide(
         for (n, at) in behind.into_iter().enumerate() {
             if n > 0 && n % STRIDE == 0 {
                 let unit = u32::try_from(n + 1).unwrap_or(u32::MAX);
-                let later = handle.gate.unit_after(namespace, &gate, &subject.policy, unit, soon()).await?;
-                due_in = later.unwrap_or(due_in).max(due_in);
+                let later = handle.gate.unit_after(namespace, &gate, &subject.policy, unit, soon()).await;
+                due_in = later.ok().flatten().unwrap_or(due_in).max(due_in);
             }
             put.push((at, Put::Later(due_in)));
         }

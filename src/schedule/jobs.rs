@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Dead jobs of one step.
-const DEAD_STEP: usize = 200;
+const DEAD_STEP: usize = 100;
 /// Ids of one call.
 pub const IDS_MAX: usize = 500;
 
@@ -130,7 +130,8 @@ pub async fn cancel(handle: &Arc<Handle>, id: &str, deadline: Instant) -> Result
     Cancelled::try_from(i32::try_from(number(rest.next())?).unwrap_or(0)).map_err(|_| unexpected())
 }
 
-/// Gives one another due time: (0, _) now, (1, ms) from now, (2, ms) an instant.
+/// Gives one another due time: (0, _) now, (1, ms) from now, (2, ms) an instant, (3, _) now, unless it is
+/// due already.
 pub async fn reschedule(
     handle: &Arc<Handle>,
     id: String,
@@ -185,23 +186,30 @@ pub async fn dead(
     if since > 0 && !all {
         return Err(Error::bad_field("since", "goes with `all` only"));
     }
-    let mut blinded = Vec::with_capacity(16 * ids.len());
+    let mut blinded = Vec::with_capacity(ids.len());
     for (n, id) in ids.iter().enumerate() {
         limits::id(format!("ids[{n}]"), id)?;
-        blinded.extend(handle.blinded(id));
+        blinded.push(handle.blinded(id));
     }
+    let mut steps = blinded.chunks(DEAD_STEP);
     let word: &[u8] = match what {
         Dead::Retry => b"retry",
         Dead::Delete => b"delete",
     };
-    let (mut changed, mut left_out) = (0, 0);
+    let (mut changed, mut left_out, mut until) = (0, 0, Vec::new());
     loop {
+        let step = steps.next().map(<[_]>::concat).unwrap_or_default();
+        if !all && step.is_empty() {
+            handle.queue.wake();
+            return Ok(changed);
+        }
         let args = vec![
             word.to_vec(),
             since.to_string().into_bytes(),
             left_out.to_string().into_bytes(),
             DEAD_STEP.to_string().into_bytes(),
-            blinded.clone(),
+            step,
+            until,
         ];
         let (status, mut rest) = handle.script(&scripts::DEAD, args, deadline).await?;
         if status == "NONE" {
@@ -210,7 +218,8 @@ pub async fn dead(
         let (did, kept) = (number(rest.next())?, number(rest.next())?);
         changed += did;
         left_out += kept;
-        if !all || did + kept == 0 {
+        until = bytes(rest.next())?;
+        if all && did + kept == 0 {
             handle.queue.wake();
             return Ok(changed);
         }

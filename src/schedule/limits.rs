@@ -8,6 +8,7 @@ use crate::{
     rpc::{DAYS_400, span},
 };
 
+use crate::rpc::is_no_span;
 pub use crate::rpc::{id, namespace, request_id};
 
 /// Bytes of a payload.
@@ -36,6 +37,12 @@ const ATTEMPTS_MAX: u32 = 1_000;
 /// Milliseconds, rounded up; nothing and less than nothing are 0.
 pub fn wait(field: &str, value: Option<&prost_types::Duration>, most: u64) -> Result<u64> {
     let Some(value) = value else { return Ok(0) };
+    if is_no_span(value) {
+        return Err(Error::bad_field(
+            field,
+            "is no span: nanos must be within a second, and of the sign of the seconds",
+        ));
+    }
     if value.seconds < 0 || value.nanos < 0 {
         return Ok(0);
     }

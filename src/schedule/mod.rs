@@ -68,12 +68,19 @@ use crate::{
 /// Queues in memory from which on those are dropped that do not exist.
 const MANY: usize = 4096;
 
+/// The queues in memory.
+struct Queues {
+    handles: HashMap<(String, String), Arc<Handle>>,
+    /// How many there are when they are looked over again: with more that do exist, later.
+    look_at: usize,
+}
+
 /// The schedule capability of one sidecar.
 pub struct Schedules {
     store: Arc<Store>,
     timers: Timers,
     gate: Arc<dyn Gate>,
-    queues: Mutex<HashMap<(String, String), Arc<Handle>>>,
+    queues: Mutex<Queues>,
     draining: CancellationToken,
 }
 
@@ -89,7 +96,7 @@ impl Schedules {
             store: Arc::new(Store { link, keyring, namespaces }),
             timers: Timers::start(),
             gate,
-            queues: Mutex::default(),
+            queues: Mutex::new(Queues { handles: HashMap::new(), look_at: MANY }),
             draining: CancellationToken::new(),
         });
         tokio::spawn(discover::run(Arc::downgrade(&schedules)));
@@ -100,11 +107,12 @@ impl Schedules {
     fn handle(&self, namespace: &str, queue: &str) -> Arc<Handle> {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), queue.to_owned());
-        if queues.len() >= MANY {
+        if queues.handles.len() >= queues.look_at && !queues.handles.contains_key(&key) {
             // Those that were only asked for and are not there.
-            queues.retain(|_, handle| Arc::strong_count(handle) > 1 || handle.is_planned());
+            queues.handles.retain(|_, handle| Arc::strong_count(handle) > 1 || handle.is_planned());
+            queues.look_at = MANY.max(2 * queues.handles.len());
         }
-        let handle = queues.entry(key).or_insert_with(|| {
+        let handle = queues.handles.entry(key).or_insert_with(|| {
             let name = QueueName::new(&self.store.keyring.current(), namespace, queue);
             let queue = Queue::new(&self.store.link, name);
             Handle::new(&self.store, queue, self.timers.clone(), Arc::clone(&self.gate))

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{Schedules, convert, handle::Handle, limits, stream};
 use crate::{
@@ -39,7 +39,8 @@ pub async fn lease(
         pulse.mark_unchanged();
         let mut found =
             handle.store.lease(&handle.queue, max, lease_ms, (&[], max + 20), Some(&mark), deadline).await?;
-        if !found.gated.is_empty() && found.leased.is_empty() {
+        let asked = !found.gated.is_empty() && found.leased.is_empty();
+        if asked {
             found = super::gated::decide(handle, found, max, lease_ms, Some(&mark)).await?;
         }
         if found.first_lease_end > 0 {
@@ -48,6 +49,12 @@ pub async fn lease(
         if !found.leased.is_empty() {
             handle.tick_in(lease_ms + 1);
             return convert::open_jobs(handle, found.leased, lease_ms).await;
+        }
+        // Those whose cap denies have made way: who is behind them has not been looked at.
+        let more = found.again || (asked && found.not_before <= found.now);
+        if more && Instant::now() < deadline && !schedules.draining.is_cancelled() {
+            sleep(Duration::from_millis(1)).await;
+            continue;
         }
         if Instant::now() >= until || schedules.draining.is_cancelled() {
             return Ok(Vec::new());

@@ -176,7 +176,7 @@ impl ScheduleService for Handler {
     async fn promote_job(&self, request: Request<v1::PromoteJobRequest>) -> Reply<v1::PromoteJobResponse> {
         answer(request, UNARY, async |request: v1::PromoteJobRequest, deadline| {
             let handle = self.queue(request.namespace, &request.queue)?;
-            let job = jobs::reschedule(&handle, request.id, (0, 0), deadline).await?;
+            let job = jobs::reschedule(&handle, request.id, (3, 0), deadline).await?;
             Ok(v1::PromoteJobResponse { job: Some(job) })
         })
         .await

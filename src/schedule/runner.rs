@@ -140,7 +140,7 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
         }
     };
     let count = found.leased.len();
-    let pause = wait_after(&found, count == want || (others && count > 0));
+    let pause = wait_after(&found, found.again || count == want || (others && count > 0));
     if count > 0 {
         handle.tick_in(lease_ms + 1);
     }

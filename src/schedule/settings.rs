@@ -236,11 +236,8 @@ pub async fn purge(
     for state in which {
         let mut from = Vec::new();
         loop {
-            let args = vec![
-                (state as i32).to_string().into_bytes(),
-                PURGE_STEP.to_string().into_bytes(),
-                if from == b"-" { Vec::new() } else { from },
-            ];
+            let args =
+                vec![(state as i32).to_string().into_bytes(), PURGE_STEP.to_string().into_bytes(), from];
             let (status, mut rest) = handle.script(&scripts::PURGE, args, Instant::now() + patience).await?;
             if status == "NONE" {
                 return Ok(response);

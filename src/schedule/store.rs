@@ -139,11 +139,15 @@ impl Store {
         if !queue.known.load(Ordering::Relaxed) {
             self.listing().made(queue.name.tag(), 0, deadline).await?;
             queue.known.store(true, Ordering::Relaxed);
-            // Others serve its timers too. Whoever misses this finds it by the index.
-            let channel = super::discover::channel(&self.link);
-            let _ = self.link.publish(&channel, queue.name.tag().as_bytes(), deadline).await;
+            self.tell(queue, deadline).await;
         }
         Ok(())
+    }
+
+    /// There is something new for timers in the queue: others serve them too. Whoever misses this finds it by the index.
+    pub async fn tell(&self, queue: &Queue, deadline: Instant) {
+        let channel = super::discover::channel(&self.link);
+        let _ = self.link.publish(&channel, queue.name.tag().as_bytes(), deadline).await;
     }
 
     /// Before a queue is made: its absence is proven, and the index says that it is being made.
@@ -192,7 +196,12 @@ impl Store {
                 request.unwrap_or_default().into(),
             ];
             let op = Op::Script { script: &scripts::LEASE, keys, args };
-            let (status, rest) = open(self.link.run(Lane::Small, op, deadline).await?)?;
+            let reply = match self.link.run(Lane::Small, op, deadline).await {
+                // What an earlier round has leased must reach somebody.
+                Err(_) if !result.leased.is_empty() => break,
+                reply => reply?,
+            };
+            let (status, rest) = open(reply)?;
             if status == "NONE" {
                 self.absent(queue, deadline).await?;
                 return Ok(Leases::default());
@@ -201,7 +210,7 @@ impl Store {
             for one in &result.leased {
                 queue.was_ready_in(one.number / IN_BUCKET);
             }
-            if needed.is_empty()
+            if (needed.is_empty() && !result.again)
                 || result.leased.len() >= want
                 || (request.is_some() && !result.leased.is_empty())
             {

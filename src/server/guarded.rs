@@ -119,11 +119,34 @@ pub fn panicked() -> Status {
     Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown().to_status()
 }
 
-/// tonic refuses a message over the limit as OUT_OF_RANGE, which nothing here says otherwise.
+/// tonic refuses a message over the limit as OUT_OF_RANGE, which nothing here says otherwise, and one that does not decode as
+/// INTERNAL, as if the fault were here.
 pub fn name_the_limit(headers: &mut HeaderMap) {
-    if Status::from_header_map(headers).is_some_and(|status| status.code() == Code::OutOfRange) {
-        let error = Error::too_large("message", "at most 4 MiB; send larger values in fragments over Attach");
-        // On failure the old headers stay: still a refusal.
-        let _ = error.to_status().add_header(headers);
+    let Some(status) = Status::from_header_map(headers) else { return };
+    let error = match status.code() {
+        Code::OutOfRange => {
+            Error::too_large("message", "at most 4 MiB; send larger values in fragments over Attach")
+        }
+        Code::Internal => match status.message().strip_prefix("failed to decode Protobuf message: ") {
+            Some(why) => undecodable(why),
+            None => return,
+        },
+        _ => return,
+    };
+    // On failure the old headers stay: still a refusal.
+    let _ = error.to_status().add_header(headers);
+}
+
+/// Of what prost says: the way to the field as `Message.field: `, once for each level and the innermost first, then the reason.
+fn undecodable(why: &str) -> Error {
+    let mut fields: Vec<_> = why
+        .split(": ")
+        .map_while(|step| step.split_once('.').filter(|(_, field)| !field.contains(' ')))
+        .map(|(_, field)| field)
+        .collect();
+    fields.reverse();
+    if why.ends_with("not UTF-8 encoded") && !fields.is_empty() {
+        return Error::bad_field(fields.join("."), "must be UTF-8");
     }
+    Error::new(Reason::Protocol, "a message could not be decoded: it is not of this API")
 }

@@ -185,10 +185,20 @@ impl Model {
     }
 
     /// Numbers in the order in which they must come.
+    /// Where all that is found has expired, what was behind it is looked at: a call never comes back with nothing while there is a job.
     pub fn lease(&mut self, want: usize, length: i64) -> Vec<u64> {
         if self.paused {
             return Vec::new();
         }
+        loop {
+            let (leased, expired) = self.look(want, length);
+            if !leased.is_empty() || expired == 0 {
+                return leased;
+            }
+        }
+    }
+
+    fn look(&mut self, want: usize, length: i64) -> (Vec<u64>, usize) {
         let mut ready: Vec<_> = self
             .jobs
             .iter()
@@ -197,7 +207,7 @@ impl Model {
             .collect();
         ready.sort_unstable();
         ready.truncate(want + want + 20);
-        let mut leased = Vec::new();
+        let (mut leased, mut expired) = (Vec::new(), 0);
         for (_, _, number) in ready {
             if leased.len() == want {
                 break;
@@ -206,6 +216,7 @@ impl Model {
             let job = self.job(number);
             if job.deadline > 0 && job.deadline < now {
                 self.end(number, State::Dead);
+                expired += 1;
                 continue;
             }
             job.state = State::Leased;
@@ -214,7 +225,7 @@ impl Model {
             job.settled = false;
             leased.push(number);
         }
-        leased
+        (leased, expired)
     }
 
     fn wait(failed: u32) -> i64 {

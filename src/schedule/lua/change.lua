@@ -1,5 +1,5 @@
 -- Cancels a job, or gives it another due time.
--- ARGV: buckets; 'cancel' or 'due'; blinded id; kind of due time (0 now, 1 from now, 2 an instant); ms
+-- ARGV: buckets; 'cancel' or 'due'; blinded id; kind of due time (0 now, 1 from now, 2 an instant, 3 now if not before); ms
 -- Reply: {'OK', outcome, place, number, due, finished}; outcome of a cancel: 1 cancelled, 2 asked for, 3 finished, 4 none; of a due time: 2 it
 --   is leased, 4 done, 5 finished, 6 none; or {'NONE'}, {'NEED', …}
 if not head[1] then return {'NONE'} end
@@ -34,6 +34,7 @@ if cancel then
   return answer('1')
 end
 local kind, ms = ARGV[4], tonumber(ARGV[5])
+if kind == '3' then ms = math.min(j.due, now) end
 j.due = math.min(kind == '0' and now or kind == '1' and now + ms or ms, LATEST)
 store(number, j)
 enter(number, j)

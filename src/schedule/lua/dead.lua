@@ -1,7 +1,9 @@
 -- Gives dead jobs a new life, or removes them.
--- ARGV: buckets; 'retry' or 'delete'; since (ms); how many to leave out at the front; most; blinded ids (packed), or '' for all
--- Reply: {'OK', changed, left out} or {'NONE'}, {'NEED', …}. One whose id another job has by now cannot live again
+-- ARGV: buckets; 'retry' or 'delete'; since (ms); how many to leave out at the front; most; blinded ids (packed), or '' for all; until (ms),
+--   '' for now: those that die again meanwhile are none of them
+-- Reply: {'OK', changed, left out, until} or {'NONE'}, {'NEED', …}. One whose id another job has by now cannot live again
 if not head[1] then return {'NONE'} end
+local until_ = ARGV[7] ~= '' and ARGV[7] or int(now)
 local numbers = {}
 if ARGV[6] ~= '' then
   for n = 1, #ARGV[6], 16 do
@@ -9,12 +11,13 @@ if ARGV[6] ~= '' then
     if number then numbers[#numbers + 1] = number end
   end
 else
-  for _, member in ipairs(redis.call('ZRANGEBYSCORE', DEAD, ARGV[3], '+inf', 'LIMIT', ARGV[4], ARGV[5])) do
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', DEAD, ARGV[3], until_, 'LIMIT', ARGV[4], ARGV[5])) do
     numbers[#numbers + 1] = struct.unpack('>I6', member)
   end
 end
 for _, number in ipairs(numbers) do bucket(number) end
 if needs > 0 then return wanting() end
+preload(numbers)
 local changed, kept = 0, 0
 for _, number in ipairs(numbers) do
   local j = load(number)
@@ -41,4 +44,4 @@ for _, number in ipairs(numbers) do
   end
 end
 finish()
-return {'OK', int(changed), int(kept)}
+return {'OK', int(changed), int(kept), until_}

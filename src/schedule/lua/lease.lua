@@ -1,12 +1,13 @@
 -- Leases ready jobs, after it has made due ones ready.
 -- ARGV: buckets; most jobs; lease (ms); numbers (packed) that their cap has allowed; most candidates for a cap; what stands for
 --   the request of LeaseJobs, or ''
--- Reply: {'OK', now, ready left, first due, first lease end, not before, buckets needed…, '|', leased: number, header, payload, progress…, '|',
---   candidates: the same…}; 'not before': when the limiter or a pause lets the next start, 0: nothing holds
+-- Reply: {'OK', now, ready left, first due, first lease end, not before, again, buckets needed…, '|', leased: number, header, payload,
+--   progress…, '|', candidates: the same…}; 'not before': when the limiter or a pause lets the next start, 0: nothing holds; 'again': 1
+--   where what was looked at did not fill the room, since some of it has expired: behind it there may be more
 local want, length, gated_most = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[5])
 local allowed = {}
 for n = 1, #ARGV[4] / 6 do allowed[struct.unpack('>I6', ARGV[4], n * 6 - 5)] = true end
-local leased, gated, not_before = {}, {}, 0
+local leased, gated, not_before, again = {}, {}, 0, 0
 if not head[1] then return {'NONE'} end
 
 local function give(list, number)
@@ -14,7 +15,7 @@ local function give(list, number)
 end
 
 local function reply()
-  local all = {'OK', now, redis.call('ZCARD', RDY), first(DUE), first(LSE), not_before}
+  local all = {'OK', now, redis.call('ZCARD', RDY), first(DUE), first(LSE), not_before, again}
   for n in pairs(need) do all[#all + 1] = n end
   for _, list in ipairs({leased, gated}) do
     all[#all + 1] = '|'
@@ -52,17 +53,19 @@ end
 
 promote(300)
 if concurrency > 0 then want = math.min(want, concurrency - redis.call('ZCARD', LSE)) end
-local most, per = tonumber(head[4] or 0), tonumber(head[5] or 0)
+local most, per, started = tonumber(head[4] or 0), tonumber(head[5] or 0), 0
+-- The next start is when the one that is `most` starts back has left the interval.
+local function hold()
+  local oldest = redis.call('ZREVRANGE', LIM, most - 1, most - 1, 'WITHSCORES')[2]
+  not_before = tonumber(oldest) + per + 1
+end
 if most > 0 then
   -- Starts that are older than the interval count no more; at most so many a call, the rest is not counted either.
   local from = '(' .. int(now - per - 1)
   local old = redis.call('ZCOUNT', LIM, '-inf', int(now - per - 1))
   if old > 0 then redis.call('ZREMRANGEBYRANK', LIM, 0, math.min(old, 500) - 1) end
-  local started = redis.call('ZCOUNT', LIM, from, '+inf')
-  if started >= most then
-    local oldest = redis.call('ZREVRANGE', LIM, most - 1, most - 1, 'WITHSCORES')[2]
-    not_before = tonumber(oldest) + per + 1
-  end
+  started = redis.call('ZCOUNT', LIM, from, '+inf')
+  if started >= most then hold() end
   want = math.min(want, most - started)
 end
 
@@ -93,8 +96,10 @@ if want > 0 then
         final(number, j, 'X', 3)
         store(number, j)
       elseif flag(j, CAP) and not allowed[number] then
-        if #gated < gated_most then give(gated, number) end
-      elseif #leased < want then
+        -- It keeps a place for itself until its cap was asked: what is behind does not overtake it.
+        if #gated >= gated_most then break end
+        give(gated, number)
+      elseif #leased + #gated < want then
         gone[#gone + 1] = member
         fence = fence + 1
         j.state, j.fence, j.verdict, j.attempts = 'L', fence, '-', j.attempts + 1
@@ -109,9 +114,13 @@ if want > 0 then
     end
   end
   if #gone > 0 then redis.call('ZREM', RDY, unpack(gone)) end
+  if #gone > #leased and #leased < want then again = 1 end
   if #leases > 0 then
     redis.call('ZADD', LSE, unpack(leases))
-    if most > 0 then redis.call('ZADD', LIM, unpack(starts)) end
+    if most > 0 then
+      redis.call('ZADD', LIM, unpack(starts))
+      if started + #leased >= most then hold() end
+    end
     count('nl', #leases / 2)
     if ARGV[6] ~= '' then
       local mine = {}

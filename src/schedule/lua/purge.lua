@@ -1,9 +1,11 @@
 -- Removes jobs of one state, some at a time.
--- ARGV: buckets; state as JobState; most; where in the list to begin (WAITING, LEASED), '' at the front
+-- ARGV: buckets; state as JobState; most; where in the list to begin (WAITING, LEASED, DONE, CANCELLED), '' at the front
 -- Reply: {'OK', removed, asked to cancel, where to go on or ''} or {'NONE'}, {'NEED', …}
 if not head[1] then return {'NONE'} end
 local state, most = tonumber(ARGV[2]), tonumber(ARGV[3])
 local found, go_on = {}, ''
+-- The list whose members are those found, and how many of them are of another state: done and cancelled jobs share one.
+local zset, from, kept, whole = nil, 0, 0, false
 if state == 3 then
   local members = redis.call('ZRANGEBYLEX', GRP, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, most)
   for _, member in ipairs(members) do
@@ -17,17 +19,19 @@ elseif state == 4 then
   for _, member in ipairs(members) do found[#found + 1] = struct.unpack('>I6', member) end
   if #members >= most then go_on = int(from + most) end
 else
-  local zset = state == 1 and DUE or state == 2 and RDY or state == 6 and DEAD or DONE
-  local members = redis.call('ZRANGE', zset, 0, most - 1)
+  zset = state == 1 and DUE or state == 2 and RDY or state == 6 and DEAD or DONE
+  from = tonumber(ARGV[4] ~= '' and ARGV[4] or 0)
+  local members = redis.call('ZRANGE', zset, from, from + most - 1)
   for _, member in ipairs(members) do
     found[#found + 1] = state == 2 and select(2, struct.unpack('>I6I6', member)) or state == 1 and select(2, struct.unpack('>I2I6', member))
       or (struct.unpack('>I6', member))
   end
-  if #members >= most then go_on = '-' end
+  whole = #members >= most
 end
 for _, number in ipairs(found) do bucket(number) end
 if needs > 0 then return wanting() end
 local removed, asked = 0, 0
+local only = state == 5 and 'D' or state == 7 and 'C'
 for _, number in ipairs(found) do
   local j = load(number)
   if j and j.state == 'L' then
@@ -35,6 +39,8 @@ for _, number in ipairs(found) do
       ask_to_cancel(number, j)
       asked = asked + 1
     end
+  elseif j and only and j.state ~= only then
+    kept = kept + 1
   elseif j then
     if j.state == 'P' then
       withdraw(number, j)
@@ -49,7 +55,10 @@ for _, number in ipairs(found) do
     end
     forget(number, j)
     removed = removed + 1
+  elseif zset then
+    kept = kept + 1
   end
 end
+if whole then go_on = int(from + kept) end
 finish()
 return {'OK', int(removed), int(asked), go_on}
