@@ -128,7 +128,9 @@ def plain(value: Any, name: str = "") -> Any:
     for key, one in known.items():
         if isinstance(one, timedelta):
             # As JSON has it: 0.5 and 1000, not 1000.0.
-            made[f"{key}_ms"] = one // timedelta(milliseconds=1) if one % timedelta(milliseconds=1) == timedelta() else one / timedelta(milliseconds=1)
+            made[f"{key}_ms"] = (
+                one // timedelta(milliseconds=1) if one % timedelta(milliseconds=1) == timedelta() else one / timedelta(milliseconds=1)
+            )
         elif key in ("rule", "usage") and not isinstance(one, (list, tuple)):
             # Here a part of its own; the table has it beside the rest.
             made.update(plain(one))

@@ -130,8 +130,8 @@ function snake(name: string): string {
 /** Where what came is not what the table says. What the table does not name is not compared. */
 function* differences(want: unknown, have: unknown, path: string): Generator<string> {
   if (Array.isArray(want)) {
-    if (!Array.isArray(have) || have.length !== want.length) return yield `${path}: has not ${want.length} items`
-    for (const [n, one] of want.entries()) yield* differences(one, have[n], `${path}[${n}]`)
+    if (!Array.isArray(have) || have.length !== want.length) yield `${path}: has not ${want.length} items`
+    else for (const [n, one] of want.entries()) yield* differences(one, have[n], `${path}[${n}]`)
   } else if (!isObject(want)) {
     if (want !== (have ?? null)) yield `${path}: ${JSON.stringify(have)}, not ${JSON.stringify(want)}`
   } else if (is(want, 'exactly')) {

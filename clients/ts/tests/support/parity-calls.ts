@@ -1,5 +1,7 @@
 // The calls of the parity table by their names there, over the public client. An argument that a call does not know throws.
 
+/* eslint-disable @typescript-eslint/no-unsafe-argument, @typescript-eslint/no-unsafe-assignment -- what a table holds has no type */
+
 import { once } from 'node:events'
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -7,7 +9,7 @@ import { FailJob, ReleaseJob, ValueKind, type CapPolicy, type Claim, type CronOp
 import { checkKnown } from '../../src/options.js'
 
 /** Of the table: whatever JSON has, and bytes. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- what a table holds has no type
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the same
 export type Given = Record<string, any>
 type Call = (pannier: Pannier, given: Given, results: ReadonlyMap<string, unknown>) => unknown
 
@@ -29,7 +31,7 @@ export function terms(given: Given): Given {
 
 function inner(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(inner)
-  return value !== null && typeof value === 'object' && !(value instanceof Uint8Array) ? terms(value as Given) : value
+  return value !== null && typeof value === 'object' && !(value instanceof Uint8Array) ? terms(value) : value
 }
 
 export function camel(name: string): string {
