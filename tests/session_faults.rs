@@ -289,7 +289,7 @@ async fn calls_that_meet_a_restart_of_valkey_are_answered_after_it() {
         tokio::time::sleep(Duration::from_millis(100 + random.below(100))).await;
         valkey.kill9();
         let op_seq = 2 + round;
-        let clearing = bot.send(Op::Clear(v1::Clear { op_seq, ..Default::default() })).await;
+        let clearing = bot.send(Op::Clear(v1::ClearSession { op_seq, ..Default::default() })).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         valkey.spawn();
         let Event::Cleared(cleared) = bot.reply(clearing).await.unwrap() else { panic!("not cleared") };

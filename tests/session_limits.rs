@@ -156,10 +156,10 @@ async fn a_request_out_of_bounds_names_the_field_and_the_stream_goes_on() {
             "commit.attributes.labels",
             Some(with(labels((0..17).map(|n| (n.to_string(), "x".into())).collect()))),
         ),
-        ("clear.op_seq", Some(Op::Clear(v1::Clear::default()))),
+        ("clear.op_seq", Some(Op::Clear(v1::ClearSession::default()))),
         (
             "clear.writer_id",
-            Some(Op::Clear(v1::Clear { op_seq: 2, writer_id: long(513), ..Default::default() })),
+            Some(Op::Clear(v1::ClearSession { op_seq: 2, writer_id: long(513), ..Default::default() })),
         ),
     ];
     let mut seq = 10;
@@ -271,7 +271,7 @@ async fn unary_calls_out_of_bounds_name_the_field_and_write_nothing() {
         CommitRecordsRequest { session: session(), writer_id: writer(), op_seq: 1, min_durability: 9 }
     );
     refused!(
-        "commit.puts[0].record.id",
+        "puts[0].record.id",
         commit_records,
         CommitRecordsRequest {
             session: session(),
@@ -281,7 +281,7 @@ async fn unary_calls_out_of_bounds_name_the_field_and_write_nothing() {
         }
     );
     refused!(
-        "commit",
+        "puts",
         commit_records,
         CommitRecordsRequest {
             session: session(),

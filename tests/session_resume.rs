@@ -71,7 +71,7 @@ async fn an_owner_whose_session_is_deleted_is_told_so_whatever_it_asks_next() {
                     puts: vec![put("creds", "creds", "late")],
                     ..Default::default()
                 })),
-                "clear" => Some(Op::Clear(v1::Clear { op_seq, ..Default::default() })),
+                "clear" => Some(Op::Clear(v1::ClearSession { op_seq, ..Default::default() })),
                 _ => None,
             };
             if let Some(op) = op {

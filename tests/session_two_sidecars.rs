@@ -147,7 +147,7 @@ async fn a_clear_sent_again_after_a_take_over_does_not_bring_the_lease_back() {
     // Frozen, and deaf to the hint that is sent meanwhile.
     freeze(&pair.one);
     let _: i64 = pair.valkey.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
-    let again = first.send(Op::Clear(v1::Clear { op_seq: 2, ..Default::default() })).await;
+    let again = first.send(Op::Clear(v1::ClearSession { op_seq: 2, ..Default::default() })).await;
     let puts = vec![put("creds", "creds", "late")];
     let late = first.send(Op::Commit(v1::Commit { op_seq: 4, puts, ..Default::default() })).await;
     let mut second = Attach::open(pair.two.channel(), take_over("second")).await.unwrap();

@@ -138,6 +138,9 @@ fn cap(field: &str, mut gate: v1::CapGate) -> Result<v1::CapGate> {
     }
     for (n, policy) in gate.policies.iter().enumerate() {
         limits::id(format!("{field}.policies[{n}]"), policy)?;
+        if gate.policies[..n].contains(policy) {
+            return Err(Error::bad_field(format!("{field}.policies[{n}]"), "is there twice"));
+        }
     }
     for (name, value) in [("recipient", &gate.recipient), ("sender", &gate.sender)] {
         if !value.is_empty() {

@@ -71,7 +71,7 @@ impl Parts {
         Self { puts: Vec::new(), deletes: Vec::new(), open: None, size: 0, held: None }
     }
 
-    /// Takes one message's items in. `path` is where they stand in the request.
+    /// Takes one message's items in. `path` is where they stand in the request: "commit", or "" when they are its own fields.
     pub fn add(
         &mut self,
         budget: &Budget,
@@ -82,22 +82,22 @@ impl Parts {
     ) -> Result<()> {
         let before = self.size;
         for (n, put) in puts.into_iter().enumerate() {
-            self.put(&format!("{path}.puts[{n}]"), put)?;
+            self.put(&under(path, &format!("puts[{n}]")), put)?;
         }
         for (n, fragment) in fragments.into_iter().enumerate() {
-            self.fragment(&format!("{path}.fragments[{n}]"), &fragment)?;
+            self.fragment(&under(path, &format!("fragments[{n}]")), &fragment)?;
         }
         for (n, delete) in deletes.into_iter().enumerate() {
-            limits::record_type(format!("{path}.deletes[{n}].type"), &delete.r#type)?;
-            limits::id(format!("{path}.deletes[{n}].id"), &delete.id)?;
+            limits::record_type(under(path, &format!("deletes[{n}].type")), &delete.r#type)?;
+            limits::id(under(path, &format!("deletes[{n}].id")), &delete.id)?;
             self.size += delete.r#type.len() + delete.id.len();
             self.deletes.push((delete.r#type, delete.id));
         }
         if self.puts.len() + self.deletes.len() > ITEMS_MAX {
-            return Err(Error::too_large(path, "more than 20000 items in one commit"));
+            return Err(Error::too_large(whole(path), "more than 20000 items in one commit"));
         }
         if self.size > BYTES_MAX {
-            return Err(Error::too_large(path, "more than 32 MiB in one commit"));
+            return Err(Error::too_large(whole(path), "more than 32 MiB in one commit"));
         }
         let permit = budget.take(self.size - before)?;
         match &mut self.held {
@@ -177,16 +177,16 @@ impl Parts {
     /// The whole commit, and the memory it holds until it is done.
     pub fn finish(self, path: &str, heading: Heading) -> Result<(Commit, Option<OwnedSemaphorePermit>)> {
         if self.open.is_some() {
-            return Err(Error::bad_field(format!("{path}.fragments"), "the last value is not complete"));
+            return Err(Error::bad_field(under(path, "fragments"), "the last value is not complete"));
         }
         if heading.op_seq == 0 {
-            return Err(Error::bad_field(format!("{path}.op_seq"), "must be at least 1"));
+            return Err(Error::bad_field(under(path, "op_seq"), "must be at least 1"));
         }
         let mut seen = HashSet::with_capacity(self.puts.len() + self.deletes.len());
         let names = self.puts.iter().map(|put| (put.ty.as_str(), put.id.as_str()));
         for name in names.chain(self.deletes.iter().map(|(ty, id)| (ty.as_str(), id.as_str()))) {
             if !seen.insert(name) {
-                return Err(Error::bad_field(path, "names one record twice: put or delete it once"));
+                return Err(Error::bad_field(whole(path), "names one record twice: put or delete it once"));
             }
         }
         let Heading { writer, op_seq, expected_revision, incarnation, attributes } = heading;
@@ -201,6 +201,16 @@ impl Parts {
         };
         Ok((commit, self.held))
     }
+}
+
+/// A field's path in the request.
+fn under(path: &str, field: &str) -> String {
+    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+}
+
+/// What stands for all items.
+fn whole(path: &str) -> &str {
+    if path.is_empty() { "puts" } else { path }
 }
 
 fn kind(path: &str, kind: i32) -> Result<u8> {

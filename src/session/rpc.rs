@@ -128,8 +128,8 @@ impl Handler {
             attributes: convert::attributes("attributes", request.attributes)?,
         };
         let mut parts = Parts::new();
-        parts.add(&self.sessions.budget, "commit", request.puts, request.deletes, Vec::new())?;
-        let (wanted, _permit): (Commit, _) = parts.finish("commit", heading)?;
+        parts.add(&self.sessions.budget, "", request.puts, request.deletes, Vec::new())?;
+        let (wanted, _permit): (Commit, _) = parts.finish("", heading)?;
         let fence = (request.fence != 0).then_some(request.fence);
         let (base_revision, revision, replayed) = match store.commit(&name, &wanted, fence, deadline).await? {
             Outcome::Applied { base, revision } => (base, revision, false),

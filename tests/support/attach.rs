@@ -295,7 +295,7 @@ impl Attach {
     }
 
     pub async fn clear(&mut self, op_seq: u64) -> Result<v1::Cleared, Refused> {
-        let seq = self.send(Op::Clear(v1::Clear { op_seq, ..Default::default() })).await;
+        let seq = self.send(Op::Clear(v1::ClearSession { op_seq, ..Default::default() })).await;
         match self.reply(seq).await? {
             Event::Cleared(cleared) => Ok(cleared),
             other => panic!("not cleared: {other:?}"),

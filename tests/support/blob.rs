@@ -141,8 +141,11 @@ impl Blobs {
         blob: &str,
         generation: u64,
     ) -> Result<(v1::BlobInfo, Vec<u8>), Refused> {
+        self.fetch_as(v1::FetchBlobRequest { blob: blob.into(), generation, ..Default::default() }).await
+    }
+
+    pub async fn fetch_as(&self, request: v1::FetchBlobRequest) -> Result<(v1::BlobInfo, Vec<u8>), Refused> {
         let refused = |status: tonic::Status| Refused::of_status(&status);
-        let request = v1::FetchBlobRequest { blob: blob.into(), generation, ..Default::default() };
         let mut stream = self.raw.clone().fetch_blob(request).await.map_err(refused)?.into_inner();
         let (mut info, mut content, mut end) = (None, Vec::new(), None);
         while let Some(message) = stream.message().await.map_err(refused)? {

@@ -225,8 +225,8 @@ def test_a_transfer_of_a_still_sidecar_ends_by_its_timeout(sidecar: Sidecar) -> 
 @pytest.mark.parametrize(
     ("field", "act"),
     [
-        ("blob", lambda b: b.save("", b"x")),
-        ("blob", lambda b: b.save("x" * 257, b"x")),
+        ("header.blob", lambda b: b.save("", b"x")),
+        ("header.blob", lambda b: b.save("x" * 257, b"x")),
         ("header.content_digest", lambda b: b.save("b", b"x", content_digest=b"x" * 65)),
         ("generation", lambda b: b.rollback("b", 0)),
         ("blob", lambda b: b.stat("")),

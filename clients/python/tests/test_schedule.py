@@ -131,7 +131,7 @@ def test_what_happens_is_told(client: pannier.Pannier) -> None:
         ("ids", lambda s: s.retry_dead("q")),
         ("since", lambda s: s.retry_dead("q", ["a"], since=datetime.now(timezone.utc))),
         ("settings.limiter.duration", lambda s: s.configure("q", limiter=Limiter(max=3))),
-        ("cron.rule", lambda s: s.cron.upsert("q", "c")),
+        ("cron.pattern", lambda s: s.cron.upsert("q", "c")),
         ("cron.every", lambda s: s.cron.upsert("q", "c", every=timedelta(milliseconds=10))),
         ("cron.pattern", lambda s: s.cron.upsert("q", "c", pattern="61 * * * *")),
         ("for", lambda s: s.pause("q", timedelta(0))),

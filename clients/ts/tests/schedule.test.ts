@@ -297,7 +297,7 @@ test('cron: set, set again, changed, listed, deleted; it fires each second with 
   expect(await cron.delete(queue, 'report')).toBe(false)
   // A pattern that never fires is refused.
   await expect(cron.upsert(queue, { id: 'never', pattern: '0 0 30 2 *' })).rejects.toBeInstanceOf(BadRequestError)
-  await expect(cron.upsert(queue, { id: 'both', pattern: '* * * * *', every: '1s' })).rejects.toMatchObject({ field: 'cron.rule' })
+  await expect(cron.upsert(queue, { id: 'both', pattern: '* * * * *', every: '1s' })).rejects.toMatchObject({ field: 'cron.pattern' })
   await expect(cron.upsert(queue, { id: 'fast', every: 999 })).rejects.toMatchObject({ field: 'cron.every' })
   await expect(cron.upsert(queue, { id: 't', every: '1s', template: { delay: 5 } as object })).rejects.toThrow()
 

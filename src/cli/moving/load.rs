@@ -172,7 +172,8 @@ impl Into {
         let (mut archived, mut oldest_dropped) = (None, false);
         if records > 0 {
             stream.next_request();
-            let clear = v1::Clear { op_seq, incarnation: opened.incarnation, ..v1::Clear::default() };
+            let clear =
+                v1::ClearSession { op_seq, incarnation: opened.incarnation, ..v1::ClearSession::default() };
             stream.send(Op::Clear(clear)).await?;
             let Event::Cleared(cleared) = stream.answer().await? else {
                 return Err(Failed::new(PROTOCOL, "the sidecar answered something else than a clear"));

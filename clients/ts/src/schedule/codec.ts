@@ -56,7 +56,7 @@ export function encodeIngest(namespace: string, queue: string, items: readonly I
   begin(namespace, queue)
   items.forEach((item, n) => {
     const key = textBytes(`items[${n}].dedup_key`, item.dedupKey)
-    const spec = encodeIngested(`items[${n}]`, item)
+    const spec = encodeIngested(`items[${n}].job`, item)
     draft.head(0x1a, fieldSize(key) + fieldSize(spec.length))
     draft.field(0x0a, item.dedupKey, key)
     draft.field(0x12, spec, spec.length)

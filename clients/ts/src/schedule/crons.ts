@@ -109,7 +109,7 @@ export class Crons {
 function fromCron(cron: CronOptions<unknown>): WireCron {
   checkKnown('cron', cron, KNOWN)
   textBytes('cron.id', cron.id)
-  if ((cron.pattern === undefined) === (cron.every === undefined)) throw badField('cron.rule', 'either `pattern` or `every` must be given')
+  if ((cron.pattern === undefined) === (cron.every === undefined)) throw badField('cron.pattern', 'either `pattern` or `every` must be given')
   if (cron.every !== undefined && cron.timeZone !== undefined) throw badField('cron.time_zone', 'cannot be given with `every`')
   if (cron.pattern !== undefined) textBytes('cron.pattern', cron.pattern, 256)
   const misfire = numberOf('cron.misfire', MISFIRES, cron.misfire ?? 'fireOnce')

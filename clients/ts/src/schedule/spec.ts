@@ -18,7 +18,7 @@ export interface RetryPolicy {
 
 /** Sends that caps must allow before the job starts: counted at the start of each attempt. Denied, it waits and uses no attempt. */
 export interface CapGate {
-  /** 1..8 names. An unknown one → the job is dead. */
+  /** 1..8 names, none twice. An unknown one → the job is dead. */
   policies: string | readonly string[]
   /** As in `caps.consume`. */
   recipient?: string
@@ -154,7 +154,10 @@ function encodeCap(field: string, cap: CapGate): Buffer {
   const policies = typeof cap.policies === 'string' ? [cap.policies] : cap.policies
   if (!Array.isArray(policies) || policies.length < 1 || policies.length > 8) throw badField(`${field}.policies`, 'must be 1..8')
   part.begin()
-  policies.forEach((name: string, n) => part.text(0x0a, name, textBytes(`${field}.policies[${n}]`, name)))
+  policies.forEach((name: string, n) => {
+    if (policies.indexOf(name) < n) throw badField(`${field}.policies[${n}]`, 'is there twice')
+    part.text(0x0a, name, textBytes(`${field}.policies[${n}]`, name))
+  })
   if (cap.recipient !== undefined) part.text(0x12, cap.recipient, textBytes(`${field}.recipient`, cap.recipient))
   if (cap.sender !== undefined) part.text(0x1a, cap.sender, textBytes(`${field}.sender`, cap.sender))
   if (cap.n !== undefined) part.number(0x20, count(`${field}.n`, cap.n, 1, 1_000_000))

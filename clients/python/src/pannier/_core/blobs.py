@@ -11,7 +11,7 @@ from .._gen import blob_pb2 as pb
 from . import limits, wire
 from .admin import Durability, durability
 from .call import Call, call
-from .faults import bad_field, too_large
+from .faults import bad_field
 
 _SERVICE = "BlobService"
 SAVE = f"/pannier.v1.{_SERVICE}/SaveBlob"
@@ -109,10 +109,10 @@ def header(
     if content_digest is not None and not isinstance(content_digest, bytes):
         raise bad_field("header.content_digest", "must be bytes")
     if len(content_digest or b"") > DIGEST_MAX:
-        raise too_large("header.content_digest", f"must be at most {DIGEST_MAX} bytes")
+        raise bad_field("header.content_digest", f"must be at most {DIGEST_MAX} bytes")
     return pb.SaveBlobHeader(
         namespace=namespace,
-        blob=limits.text("blob", blob, NAME_MAX),
+        blob=limits.text("header.blob", blob, NAME_MAX),
         request_id=request_id,
         content_digest=content_digest or b"",
         labels=labels or {},

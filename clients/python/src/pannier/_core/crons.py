@@ -63,7 +63,7 @@ def upsert(
 ) -> Call[CronResult]:
     """UpsertCron."""
     if (pattern is None) == (every is None):
-        raise bad_field("cron.rule", "either `pattern` or `every` must be given")
+        raise bad_field("cron.pattern", "either `pattern` or `every` must be given")
     if every is not None and time_zone is not None:
         raise bad_field("cron.time_zone", "cannot be given with `every`")
     if template.delay is not None or template.due_at is not None:

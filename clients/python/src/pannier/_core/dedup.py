@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from .._gen import dedup_pb2 as pb
 from . import limits, values, wire
 from .call import Call, call
-from .faults import bad_field, too_large
+from .faults import bad_field
 from .values import Value
 
 _SERVICE = "DedupService"
@@ -225,7 +225,7 @@ def _fingerprint(name: str, value: str | bytes | None) -> bytes:
     if not isinstance(data, bytes):
         raise bad_field(name, "must be a str or bytes")
     if len(data) > FINGERPRINT_MAX:
-        raise too_large(name, f"must be at most {FINGERPRINT_MAX} bytes")
+        raise bad_field(name, f"must be at most {FINGERPRINT_MAX} bytes")
     return data
 
 

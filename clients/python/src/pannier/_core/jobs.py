@@ -38,7 +38,7 @@ class CapGate:
     """Sends that caps must allow before the job starts: counted at the start of each attempt. Denied, it waits and uses no
     attempt."""
 
-    #: 1..8 names. An unknown one → the job is dead.
+    #: 1..8 names, none twice. An unknown one → the job is dead.
     policies: str | Sequence[str]
     #: As in `caps.consume`.
     recipient: str | None = None

@@ -148,9 +148,9 @@ class AttachRequest(_message.Message):
     get: Get
     list: List
     commit: Commit
-    clear: Clear
+    clear: ClearSession
     close: Close
-    def __init__(self, seq: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., list: _Optional[_Union[List, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., clear: _Optional[_Union[Clear, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., get: _Optional[_Union[Get, _Mapping]] = ..., list: _Optional[_Union[List, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., clear: _Optional[_Union[ClearSession, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
 
 class AttachResponse(_message.Message):
     __slots__ = ("seq", "opened", "records", "page", "committed", "cleared", "closed", "error", "renewed", "lease_lost", "draining", "changed")
@@ -324,7 +324,7 @@ class Committed(_message.Message):
     durability_met: bool
     def __init__(self, base_revision: _Optional[int] = ..., revision: _Optional[int] = ..., replayed: bool = ..., durability: _Optional[_Union[Durability, str]] = ..., durability_met: bool = ...) -> None: ...
 
-class Clear(_message.Message):
+class ClearSession(_message.Message):
     __slots__ = ("writer_id", "op_seq", "incarnation")
     WRITER_ID_FIELD_NUMBER: _ClassVar[int]
     OP_SEQ_FIELD_NUMBER: _ClassVar[int]

@@ -163,7 +163,7 @@ class Session:
         """Soft-deletes all records and goes on empty, under the same lease; an archive is kept for 7 days. In order with commits."""
 
         def encode(seq: int, timeout_ms: int, op_seq: int) -> Messages:
-            return [pb.AttachRequest(seq=seq, timeout_ms=timeout_ms, clear=pb.Clear(op_seq=op_seq)).SerializeToString()]
+            return [pb.AttachRequest(seq=seq, timeout_ms=timeout_ms, clear=pb.ClearSession(op_seq=op_seq)).SerializeToString()]
 
         cleared = await self._write(encode, 0, timeout)
         assert isinstance(cleared, Cleared)

@@ -153,7 +153,7 @@ export interface RetryPolicy {
 
 /** Sends that a cap must allow before the job is leased. Consumed at dispatch, once for each attempt. */
 export interface CapGate {
-  /** Names of policies, 1..8. An unknown one → the job is dead CAP_CONFIG. */
+  /** Names of policies, 1..8, none twice. An unknown one → the job is dead CAP_CONFIG. */
   policies: string[];
   /** As in CapService.Consume. */
   recipient: string;

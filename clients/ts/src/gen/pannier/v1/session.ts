@@ -165,7 +165,7 @@ export interface AttachRequest {
     | { $case: "get"; value: Get }
     | { $case: "list"; value: List }
     | { $case: "commit"; value: Commit }
-    | { $case: "clear"; value: Clear }
+    | { $case: "clear"; value: ClearSession }
     | //
     /** Releases the lease; the stream ends after `closed`. */
     { $case: "close"; value: Close }
@@ -354,9 +354,9 @@ export interface Committed {
 
 /**
  * Soft-deletes all records and goes on empty, under the same lease and a new fence and incarnation. Counts in op_seq like
- * a commit.
+ * a commit. (Not "Clear": in C++ every message has a method of that name.)
  */
-export interface Clear {
+export interface ClearSession {
   writerId: string;
   opSeq: bigint;
   /** The incarnation that is meant; another → ABORTED FENCED. 0: the stream's. */
@@ -1396,7 +1396,7 @@ export const AttachRequest: MessageFns<AttachRequest> = {
         Commit.encode(message.op.value, writer.uint32(50).fork()).join();
         break;
       case "clear":
-        Clear.encode(message.op.value, writer.uint32(58).fork()).join();
+        ClearSession.encode(message.op.value, writer.uint32(58).fork()).join();
         break;
       case "close":
         Close.encode(message.op.value, writer.uint32(66).fork()).join();
@@ -1471,7 +1471,7 @@ export const AttachRequest: MessageFns<AttachRequest> = {
               break;
             }
 
-            message.op = { $case: "clear", value: Clear.decode(reader, reader.uint32()) };
+            message.op = { $case: "clear", value: ClearSession.decode(reader, reader.uint32()) };
             continue;
           }
           case 8: {
@@ -1528,7 +1528,7 @@ export const AttachRequest: MessageFns<AttachRequest> = {
       }
       case "clear": {
         if (object.op?.value !== undefined && object.op?.value !== null) {
-          message.op = { $case: "clear", value: Clear.fromPartial(object.op.value) };
+          message.op = { $case: "clear", value: ClearSession.fromPartial(object.op.value) };
         }
         break;
       }
@@ -2921,12 +2921,12 @@ export const Committed: MessageFns<Committed> = {
   },
 };
 
-function createBaseClear(): Clear {
+function createBaseClearSession(): ClearSession {
   return { writerId: "", opSeq: 0n, incarnation: 0n };
 }
 
-export const Clear: MessageFns<Clear> = {
-  encode(message: Clear, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ClearSession: MessageFns<ClearSession> = {
+  encode(message: ClearSession, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.writerId !== "") {
       writer.uint32(10).string(message.writerId);
     }
@@ -2945,7 +2945,7 @@ export const Clear: MessageFns<Clear> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Clear {
+  decode(input: BinaryReader | Uint8Array, length?: number): ClearSession {
     const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
     const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
     if (previousRecursionDepth >= 100) {
@@ -2954,7 +2954,7 @@ export const Clear: MessageFns<Clear> = {
     (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
     try {
       const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseClear();
+      const message = createBaseClearSession();
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
@@ -2994,11 +2994,11 @@ export const Clear: MessageFns<Clear> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Clear>, I>>(base?: I): Clear {
-    return Clear.fromPartial(base ?? ({} as any));
+  create<I extends Exact<DeepPartial<ClearSession>, I>>(base?: I): ClearSession {
+    return ClearSession.fromPartial(base ?? ({} as any));
   },
-  fromPartial<I extends Exact<DeepPartial<Clear>, I>>(object: I): Clear {
-    const message = createBaseClear();
+  fromPartial<I extends Exact<DeepPartial<ClearSession>, I>>(object: I): ClearSession {
+    const message = createBaseClearSession();
     message.writerId = object.writerId ?? "";
     message.opSeq = (object.opSeq !== undefined && object.opSeq !== null) ? BigInt(object.opSeq) : 0n;
     message.incarnation = (object.incarnation !== undefined && object.incarnation !== null)
