@@ -3,10 +3,11 @@
 CLIENT := clients/ts
 PEERS := tests/baileys
 WWEBJS := tests/wwebjs
+PYTHON_CLIENT := clients/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients lint docs soak
+.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients typescript lint docs soak
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -15,7 +16,7 @@ run: ## build, find or install a Valkey, and serve (ARGS="--socket …")
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" exec $(TARGET)/release/pannier serve $(ARGS)
 
-demo: clients $(PEERS)/node_modules ## a real Baileys bot while the sidecar is killed, and one whose store is set back
+demo: typescript $(PEERS)/node_modules ## a real Baileys bot while the sidecar is killed, and one whose store is set back
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" npm --prefix $(PEERS) run --silent demo
 
@@ -30,26 +31,32 @@ soak: ## the long drills at full count
 
 bench: bench-sessions bench-blobs bench-calls bench-schedule ## every benchmark; numbers and how they were made: docs/benchmarks.md
 
-bench-sessions: clients $(PEERS)/node_modules ## traces of Baileys through Pannier and what it replaces (ARGS="--trace day-medium …")
+bench-sessions: typescript $(PEERS)/node_modules ## traces of Baileys through Pannier and what it replaces (ARGS="--trace day-medium …")
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" npm --prefix $(PEERS) run bench -- $(ARGS)
 
 bench-blobs: ## blobs beside a file copy, and session reads beside a transfer
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench blobs -- --nocapture --test-threads=1
 
-bench-calls: clients ## claims, conversations and caps beside what one writes with ioredis
+bench-calls: typescript ## claims, conversations and caps beside what one writes with ioredis
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/calls/main.mjs $(ARGS)
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe -- --nocapture --test-threads=1
 
-bench-schedule: clients ## jobs and workers beside BullMQ
+bench-schedule: typescript ## jobs and workers beside BullMQ
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/schedule/main.mjs --recovery $(ARGS)
 
-clients: $(CLIENT)/node_modules ## build the client packages
+clients: $(CLIENT)/node_modules ## generate the clients' code from proto/, and build their packages
+	npm --prefix $(CLIENT) run --silent generate
+	npm --prefix $(CLIENT) run --silent build
+	cd $(PYTHON_CLIENT) && "$$(../../scripts/python)" generate.py
+	cd $(PYTHON_CLIENT) && "$$(../../scripts/python)" -m build --no-isolation --outdir dist .
+
+typescript: $(CLIENT)/node_modules
 	npm --prefix $(CLIENT) run --silent build
 
-lint: $(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules ## formats, clippy, licences, protos, TypeScript
+lint: $(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules ## formats, clippy, licences, protos, TypeScript, Python
 	scripts/lint
 
 docs: ## write docs/configuration.md from the table in the code

@@ -1,0 +1,1 @@
+"""Messages and stubs, generated from `proto/` by generate.py."""
