@@ -8,14 +8,14 @@ export function answer(pannier: Pannier, graph: Graph) {
   return async ({ id, payload: message }: Job<Incoming>, { signal }: JobContext): Promise<{ sent: string }> => {
     const reply = await talk(pannier, message)
 
-    // Meta takes one message per 6 s to the same user, 45 at once on credit. Under `sendId` a reply counts once, however often it is tried.
+    // Meta takes one message per 6 s to the same user, 45 at once on credit. A `sendId` counts once, however often it is tried.
     const leave = await pannier.caps.consume({ sender: message.phoneNumberId, recipient: message.from }, 'pair', { sendId: id })
     // Not now: later, without using up an attempt. The chat's other messages wait behind this one.
     if (leave.outcome === 'denied') throw new ReleaseJob(leave.retryAfterMs)
     if (!leave.allowed) throw new FailJob(`the cap says ${leave.outcome}`)
 
     signal.throwIfAborted() // cancelled, or another worker has it
-    // A process that dies right here, between Meta's answer and its note, sends this reply again: the Graph API knows no idempotency key.
+    // A process that dies right here, between Meta's answer and its note, sends it again: the Graph API knows no idempotency key.
     return { sent: await graph.send(message.phoneNumberId, message.from, reply) }
   }
 }

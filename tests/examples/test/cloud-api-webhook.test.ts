@@ -11,7 +11,7 @@ import { APP_SECRET, deliver, deliveredStatus, notification, PHONE_NUMBER_ID, si
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 
-describe.each(['cloud-api-webhook-ts'])('%s', name => {
+describe.each(['cloud-api-webhook-ts', 'cloud-api-webhook-python'])('%s', name => {
   let command: string[]
   let sidecar: Sidecar
   let pannier: Pannier
