@@ -3,6 +3,8 @@
 CLIENT := clients/ts
 PEERS := tests/baileys
 WWEBJS := tests/wwebjs
+EXAMPLES := tests/examples $(patsubst %/package-lock.json,%,$(wildcard examples/*/package-lock.json))
+NODE_MODULES := $(addsuffix /node_modules,$(CLIENT) $(PEERS) $(WWEBJS) $(EXAMPLES))
 PYTHON_CLIENT := clients/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
@@ -56,12 +58,12 @@ clients: $(CLIENT)/node_modules ## generate the clients' code from proto/, and b
 typescript: $(CLIENT)/node_modules
 	npm --prefix $(CLIENT) run --silent build
 
-lint: $(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules ## formats, clippy, licences, protos, TypeScript, Python
+lint: $(NODE_MODULES) ## formats, clippy, licences, protos, TypeScript, Python
 	scripts/lint
 
 docs: ## write docs/configuration.md from the table in the code
 	PANNIER_UPDATE_DOCS=1 cargo test --locked --test config the_reference_is_current
 
-$(CLIENT)/node_modules $(PEERS)/node_modules $(WWEBJS)/node_modules: %/node_modules: %/package-lock.json
+$(NODE_MODULES): %/node_modules: %/package-lock.json
 	PUPPETEER_SKIP_DOWNLOAD=1 npm --prefix $* ci --no-fund --no-audit --prefer-offline
 	touch $@

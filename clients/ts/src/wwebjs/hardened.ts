@@ -50,7 +50,8 @@ export interface HardenedRemoteAuthOptions {
 
 /** The part of whatsapp-web.js's Client that is used. */
 export interface RemoteAuthClient {
-  options: { puppeteer?: { userDataDir?: string } }
+  /** It is there, but not in whatsapp-web.js's types. */
+  options?: { puppeteer?: { userDataDir?: string } }
   pupBrowser?: { isConnected?: () => boolean } | null
   emit(event: string, ...args: unknown[]): boolean
   on?(event: string, listener: (...args: never[]) => void): unknown
