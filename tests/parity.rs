@@ -97,7 +97,7 @@ async fn play(world: &mut World, step: &Value) -> Result<(), String> {
         }
         (Ok(result), None) => {
             let mut wrong = Vec::new();
-            differences(&wanted(&step["gives"], &world.results), &result, String::new(), &mut wrong);
+            differences(&wanted(&step["gives"], &world.results), &result, "", &mut wrong);
             if let Some(name) = step.get("as") {
                 world.results.insert(name.as_str().unwrap().to_owned(), result.clone());
             }
@@ -143,12 +143,12 @@ fn mapped(
 }
 
 /// Where what came is not what the table says. What the table does not name is not compared.
-fn differences(want: &Value, have: &Value, path: String, wrong: &mut Vec<String>) {
+fn differences(want: &Value, have: &Value, path: &str, wrong: &mut Vec<String>) {
     match want {
         Value::Array(list) => match have.as_array() {
             Some(found) if found.len() == list.len() => {
                 for (n, (want, have)) in list.iter().zip(found).enumerate() {
-                    differences(want, have, format!("{path}[{n}]"), wrong);
+                    differences(want, have, &format!("{path}[{n}]"), wrong);
                 }
             }
             _ => wrong.push(format!("{path}: {have} has not {} items", list.len())),
@@ -165,7 +165,7 @@ fn differences(want: &Value, have: &Value, path: String, wrong: &mut Vec<String>
                 have.as_f64().is_some_and(|number| number >= least.as_f64().unwrap() && number <= most)
             } else {
                 for (name, one) in object {
-                    differences(one, &have[name], format!("{path}.{name}"), wrong);
+                    differences(one, &have[name], &format!("{path}.{name}"), wrong);
                 }
                 have.is_object()
             };

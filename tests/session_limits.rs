@@ -260,11 +260,7 @@ async fn unary_calls_out_of_bounds_name_the_field_and_write_nothing() {
     refused!("mode", delete_session, DeleteSessionRequest { session: session(), mode: 7 });
     let writer = || "w".to_owned();
     refused!("writer_id", commit_records, CommitRecordsRequest { session: session(), op_seq: 1 });
-    refused!(
-        "commit.op_seq",
-        commit_records,
-        CommitRecordsRequest { session: session(), writer_id: writer() }
-    );
+    refused!("op_seq", commit_records, CommitRecordsRequest { session: session(), writer_id: writer() });
     refused!(
         "min_durability",
         commit_records,

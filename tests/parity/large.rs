@@ -74,9 +74,10 @@ pub async fn blobs(world: &World, call: &str, args: &mut Args) -> Answer {
             Ok(info(&answer(client.rollback_blob(request).await)?.blob.unwrap()))
         }
         "delete" => {
-            let mode = match args.flag("shred") {
-                true => delete_blob_request::Mode::Shred,
-                false => delete_blob_request::Mode::Soft,
+            let mode = if args.flag("shred") {
+                delete_blob_request::Mode::Shred
+            } else {
+                delete_blob_request::Mode::Soft
             };
             let request = v1::DeleteBlobRequest { namespace, blob, mode: mode.into(), incarnation: 0, fence };
             Ok(json!({ "deleted": answer(client.delete_blob(request).await)?.deleted }))
@@ -173,9 +174,10 @@ pub async fn sessions(world: &World, call: &str, args: &mut Args) -> Answer {
             Ok(json!({ "archives": archives }))
         }
         "delete" => {
-            let mode = match args.flag("shred") {
-                true => delete_session_request::Mode::Shred,
-                false => delete_session_request::Mode::Soft,
+            let mode = if args.flag("shred") {
+                delete_session_request::Mode::Shred
+            } else {
+                delete_session_request::Mode::Soft
             };
             let request = v1::DeleteSessionRequest { namespace, session, mode: mode.into(), incarnation: 0 };
             Ok(json!({ "deleted": answer(client.delete_session(request).await)?.deleted }))
