@@ -72,6 +72,21 @@ async fn what_is_as_large_as_may_be_is_taken() {
 }
 
 #[tokio::test]
+async fn the_id_of_a_cron_leaves_room_for_an_instant() {
+    let (_valkey, _sidecar, queue) = start().await;
+    let set = async |len| {
+        let rule = Some(v1::cron::Rule::Every(ms(1_500)));
+        let cron = Some(v1::Cron { id: "c".repeat(len), rule, ..Default::default() });
+        let request = v1::UpsertCronRequest { queue: queue.name.clone(), cron, ..Default::default() };
+        answer(queue.client.clone().upsert_cron(request).await)
+    };
+    assert_eq!(set(488).await.unwrap_err().fields, ["cron.id"]);
+    set(487).await.unwrap();
+    let got = queue.lease(&request_id(), 1, 30_000, 5_000).await.pop().unwrap();
+    assert!(got.id.len() <= 512 && got.id.starts_with("cccc"));
+}
+
+#[tokio::test]
 async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
     let valkey = Valkey::start(
         ValkeyOptions::default().set("appendonly", "no").set("slowlog-log-slower-than", "5000"),

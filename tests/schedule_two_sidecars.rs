@@ -76,7 +76,7 @@ async fn do_anything(queues: [Queue; 2], seed: u64, until: Instant) {
             }
             4..=6 => leases.extend(queue.lease(&request_id(), 3, 1_000, 0).await),
             7..=8 => {
-                for job in leases.drain(..).collect::<Vec<_>>() {
+                for job in std::mem::take(&mut leases) {
                     match random.below(5) {
                         0 => drop(queue.ack(&job).await),
                         1 => drop(queue.nack(&job, NackVerdict::Retry, Some(20)).await),

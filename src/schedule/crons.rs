@@ -114,7 +114,10 @@ fn check(cron: &mut v1::Cron) -> Result<()> {
         return Err(Error::bad_field("cron.template.delay", "must not be given here"));
     }
     // What an occurrence's id would be at its longest.
-    let longest = slot_id(&cron.id, limits::LATEST);
+    let longest = format!("{}@9999-12-31T23:59:59.999Z", cron.id);
+    if limits::id("cron.id", &longest).is_err() {
+        return Err(Error::bad_field("cron.id", "must be at most 487 bytes: an instant is added to it"));
+    }
     spec::check("cron.template", template.clone(), Origin::Cron(&longest))?;
     for (field, known) in [
         ("cron.misfire", v1::Misfire::try_from(cron.misfire).is_ok()),

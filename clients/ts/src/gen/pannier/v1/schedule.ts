@@ -934,7 +934,7 @@ export enum WatchQueueResponse_Event {
 
 /** A recurring job. */
 export interface Cron {
-  /** Unique in its queue. */
+  /** Unique in its queue. ≤ 487 bytes: with an instant behind it, it is the id of a job. */
   id: string;
   rule:
     | //
@@ -8159,8 +8159,8 @@ export const ScheduleServiceService = {
     responseDeserialize: (value: Buffer): PromoteJobResponse => PromoteJobResponse.decode(value),
   },
   /**
-   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant; these in pages
-   * (`more`).
+   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant and before the
+   * call; these step by step: sent again after a deadline it goes on.
    */
   retryDead: {
     path: "/pannier.v1.ScheduleService/RetryDead" as const,
@@ -8333,8 +8333,8 @@ export interface ScheduleServiceServer extends UntypedServiceImplementation {
   /** Makes a scheduled job due now. Behind others of its group it still waits. */
   promoteJob: handleUnaryCall<PromoteJobRequest, PromoteJobResponse>;
   /**
-   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant; these in pages
-   * (`more`).
+   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant and before the
+   * call; these step by step: sent again after a deadline it goes on.
    */
   retryDead: handleUnaryCall<RetryDeadRequest, RetryDeadResponse>;
   /** Removes dead jobs and frees their ids. As RetryDead. */
@@ -8579,8 +8579,8 @@ export interface ScheduleServiceClient extends Client {
     callback: (error: ServiceError | null, response: PromoteJobResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant; these in pages
-   * (`more`).
+   * Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant and before the
+   * call; these step by step: sent again after a deadline it goes on.
    */
   retryDead(
     request: RetryDeadRequest,
