@@ -6,8 +6,8 @@ export default defineConfig({
     globalSetup: ['src/install.ts'],
     testTimeout: 120_000,
     hookTimeout: 60_000,
-    // Processes that are killed and started again, on two cores: one file at a time keeps the deadlines honest.
-    fileParallelism: false,
+    // They wait more than they work: for leases to run out, for a cap's next turn. Two files at a time keep the deadlines honest.
+    maxWorkers: 2,
     silent: 'passed-only',
   },
 })

@@ -1,5 +1,5 @@
 // The bot on whatsapp-web.js, in a real Chromium, on a page of ours in the place of web.whatsapp.com.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,6 +24,7 @@ interface Bot {
 let sidecar: Sidecar
 let pannier: Pannier
 let folder: string
+let starts = 0
 const bots: Bot[] = []
 
 describe.skipIf(!chromium)('whatsapp-web', () => {
@@ -40,13 +41,14 @@ describe.skipIf(!chromium)('whatsapp-web', () => {
     for (const bot of bots.splice(0)) await kill9(bot)
     await pannier?.close()
     await sidecar?.stop()
-    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
+    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   })
 
+  /** Where nothing of an earlier one is on the disk. */
   async function start(): Promise<Bot> {
     const example = new Example('whatsapp-web', {
       env: {
-        PANNIER_ADDRESS: sidecar.address, CHROMIUM: chromium ?? '', DATA_PATH: join(folder, 'data'),
+        PANNIER_ADDRESS: sidecar.address, CHROMIUM: chromium ?? '', DATA_PATH: join(folder, `data-${++starts}`),
         WA_PAGES: join(folder, 'pages'), WA_PROGRAM: join(EXAMPLES, 'whatsapp-web'), NODE_OPTIONS: `--import ${here('../src/local-whatsapp/page.mjs')}`,
       },
     })
@@ -64,7 +66,6 @@ describe.skipIf(!chromium)('whatsapp-web', () => {
   }
   const token = (bot: Bot) => bot.evaluate<{ token: string | null }>('window.identity()').then(({ token }) => token)
   const sent = (bot: Bot) => bot.evaluate<{ to: string; text: string }[]>('window.sent')
-  const wipe = () => rmSync(join(folder, 'data'), { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   async function pongs(bot: Bot, id: string): Promise<void> {
     const before = (await sent(bot)).length
     await bot.evaluate(`window.receive('${id}', 'ping')`)
@@ -88,7 +89,6 @@ describe.skipIf(!chromium)('whatsapp-web', () => {
     expect(who).toMatch(/^[0-9a-f]{64}$/)
     await first.example.stop()
     expect(first.example.output).toMatch(/backup: saved\n[^]*stopped\n$/)
-    wipe()
 
     const second = await start()
     await second.example.says(/ready/)
@@ -103,7 +103,6 @@ describe.skipIf(!chromium)('whatsapp-web', () => {
     const who = await token(first)
     await first.example.says(/backup: saved/, 60_000)
     await kill9(first)
-    wipe()
     const second = await start() // waits for the lease of the one that was killed
     await second.example.says(/ready/)
     expect([await token(second), second.example.output.includes('█')]).toEqual([who, false])
@@ -126,6 +125,6 @@ describe.skipIf(!chromium)('whatsapp-web', () => {
     await second.example.says(/disconnected: LOGOUT[^]*█/)
     expect((await pannier.blobs.stat('RemoteAuth-ping')).blob).toBeUndefined()
     expect(second.example.running).toBe(true)
-    expect(existsSync(join(folder, 'data')) && readdirSync(join(folder, 'data')).filter(name => name.endsWith('.zip'))).toEqual([])
+    expect(readdirSync(join(folder, `data-${starts}`)).filter(name => name.endsWith('.zip'))).toEqual([])
   })
 })
