@@ -292,8 +292,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RetryDead(self, request, context):
-        """Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant; these in pages
-        (`more`).
+        """Gives dead jobs a new life, with all their attempts. By ids (≤ 500), or all that died since an instant and before the
+        call; these step by step: sent again after a deadline it goes on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
