@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import time
 import venv
 import zipfile
 from pathlib import Path
@@ -59,3 +60,10 @@ def test_the_wheel_works_in_an_empty_environment(built: dict[str, Path], shared:
     assert ran.returncode == 0, ran.stderr
     if pins:
         assert ran.stdout.split() == ["6.31.1", "1.74.0"]
+        return
+    # What a newcomer does next: the first program of the README, in a file of its own.
+    (tmp_path / "bot.py").write_text((HERE / "README.md").read_text().split("```python\n")[1].split("```")[0])
+    begun = time.monotonic()
+    bot = subprocess.run([python, "bot.py"], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    print(f"the README's bot.py from the wheel: {time.monotonic() - begun:.1f} s")
+    assert (bot.returncode, bot.stdout) == (0, "awaiting_amount\n"), bot.stderr
