@@ -9,7 +9,7 @@ PYTHON_CLIENT := clients/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients typescript lint docs soak
+.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients typescript lint reference docs soak
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -60,6 +60,9 @@ typescript: $(CLIENT)/node_modules
 
 lint: $(NODE_MODULES) ## formats, clippy, licences, protos, TypeScript, Python
 	scripts/lint
+
+reference: $(CLIENT)/node_modules ## the API reference of the TypeScript client, in clients/ts/reference
+	npm --prefix $(CLIENT) run --silent reference
 
 docs: ## write docs/configuration.md from the table in the code
 	PANNIER_UPDATE_DOCS=1 cargo test --locked --test config the_reference_is_current
