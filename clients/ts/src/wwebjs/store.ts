@@ -5,7 +5,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { isAbsolute, join, resolve } from 'node:path'
 import type { BlobStatus, SaveOptions, SaveResult } from '../blobs/index.js'
 import { unchangedFile } from '../blobs/source.js'
-import { makeError, type PannierError } from '../errors.js'
+import { makeError, type PannierError, UnavailableError } from '../errors.js'
 import { checkKnown, milliseconds, type Duration } from '../options.js'
 import type { Pannier } from '../pannier.js'
 import { retried } from '../waiting.js'
@@ -170,12 +170,22 @@ export class PannierStore {
     throw makeError({ code: 'INVALID_ARGUMENT', reason: 'SOURCE_UNREADABLE', message: `there is no archive to save; tried ${tried.join(', ')}` })
   }
 
-  #certain<T>(ask: (leftMs: number) => Promise<T>): Promise<T> {
+  async #certain<T>(ask: (leftMs: number) => Promise<T>): Promise<T> {
     const until = performance.now() + this.#retryMs
-    return retried(
-      () => ask(Math.max(100, Math.min(TRY_MS, until - performance.now()))),
-      (failure, waitMs) => failure.retryable && failure.reason !== 'SESSION_HELD' && performance.now() + waitMs < until,
-    )
+    let away: UnavailableError | undefined
+    try {
+      return await retried(
+        () => ask(Math.max(100, Math.min(TRY_MS, until - performance.now()))),
+        (failure, waitMs) => {
+          const why = failure.reason === 'DEADLINE_EXCEEDED' ? failure.cause : failure
+          if (why instanceof UnavailableError) away = why
+          return failure.retryable && failure.reason !== 'SESSION_HELD' && performance.now() + waitMs < until
+        },
+      )
+    } catch (error) {
+      // That the time is over says less than why there was no answer in it.
+      throw away && (error as PannierError).reason === 'DEADLINE_EXCEEDED' ? away : error
+    }
   }
 
   #key(session: string): string {
