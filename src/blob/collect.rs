@@ -10,7 +10,7 @@ use super::{
     index::{BlobIndex, State},
     name::{BlobName, KIND},
     scripts,
-    store::{Store, decimal},
+    store::Store,
 };
 use crate::{
     crypto::OwnerTag,
@@ -19,7 +19,7 @@ use crate::{
         reply::Reply,
         sweeper::{CALL, Sweep},
     },
-    valkey::{Lane, Link, Op},
+    valkey::{Lane, Link, Op, decimal},
 };
 
 /// Parts unlinked by one script: 25 MiB, whose memory Valkey gives back in the background.

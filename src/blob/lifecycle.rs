@@ -6,12 +6,12 @@ use super::{
     ARCHIVES_MAX, KEEP, PART_TIME, READERS,
     name::BlobName,
     scripts,
-    store::{Store, decimal, millis, not_found, not_kept, optional},
+    store::{Store, millis, not_found, not_kept, optional},
 };
 use crate::{
     error::{Error, Reason, Result},
     owner::reply::Reply,
-    valkey::{Lane, Op, Script},
+    valkey::{Lane, Op, Script, decimal},
 };
 
 impl Store {

@@ -24,7 +24,7 @@ use crate::{
         reply::{self, Reply, micros},
     },
     session::Sessions,
-    valkey::{Lane, Link, LinkError, Op},
+    valkey::{Lane, Link, LinkError, Op, decimal},
 };
 
 /// The blobs of one database.
@@ -205,10 +205,6 @@ pub fn readable(index: Option<&BlobIndex>, generation: u64) -> Result<(u64, &Gen
         _ if index.current == 0 => Err(not_found()),
         _ => Err(not_kept()),
     }
-}
-
-pub(super) fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }
 
 /// 0 is nothing.

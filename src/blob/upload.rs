@@ -7,12 +7,12 @@ use super::{
     keys::BlobKeys,
     name::{BlobName, KIND},
     scripts,
-    store::{Store, decimal, millis, optional},
+    store::{Store, millis, optional},
 };
 use crate::{
     error::{Error, Reason, Result},
     owner::reply::{self, Reply},
-    valkey::{Lane, Op},
+    valkey::{Lane, Op, decimal},
 };
 
 /// What the beginning of a save gives.

@@ -20,7 +20,7 @@ use crate::{
         namespace::Namespaces,
         reply::{Reply, pairs, unexpected},
     },
-    valkey::{Lane, Op},
+    valkey::{Lane, Op, decimal},
 };
 
 /// Policies of a namespace.
@@ -242,8 +242,4 @@ impl<'a> Numbers<'a> {
             sealed: rest.get(8 * marks..)?,
         })
     }
-}
-
-fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 use super::{
     names::{CapNames, Subject},
     scripts,
-    store::{Store, TRIES, busy, decimal},
+    store::{Store, TRIES, busy},
 };
-use crate::{error::Result, owner::reply::unexpected};
+use crate::{error::Result, owner::reply::unexpected, valkey::decimal};
 
 /// How long a refund is remembered: longer than any call is sent again.
 const REFUND_MS: u64 = 3600 * 1000;

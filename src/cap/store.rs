@@ -372,7 +372,3 @@ fn no_policy(place: usize) -> Error {
 pub fn busy() -> Error {
     Error::new(Reason::Busy, "the policies keep changing: try again")
 }
-
-pub fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
-}

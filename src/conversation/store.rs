@@ -13,7 +13,7 @@ use crate::{
         reply::{Reply, unexpected},
         request::mark,
     },
-    valkey::{Funnel, Op, Script},
+    valkey::{Funnel, Op, Script, decimal},
 };
 
 /// The kind of owner in tags and contexts.
@@ -293,8 +293,4 @@ impl Store {
 pub fn found(value: redis::Value) -> Result<Option<(State, Vec<u8>)>> {
     let standing = Standing::parse(Reply::parse(value)?)?;
     Ok((standing.state.version != 0).then_some((standing.state, standing.sealed)))
-}
-
-fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }

@@ -13,7 +13,7 @@ use crate::{
         reply::{Reply, unexpected},
         request::{blinded, mark},
     },
-    valkey::{Funnel, Op, Script},
+    valkey::{Funnel, Op, Script, decimal},
 };
 
 /// The kind of owner in tags and contexts.
@@ -189,8 +189,4 @@ fn until(word: &str, mut reply: Reply) -> Result<Option<u64>> {
         "LEASE_LOST" => Ok(None),
         _ => Err(unexpected()),
     }
-}
-
-fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     crypto::Keyring,
     error::{Error, Reason, Result},
-    valkey::{Link, Op},
+    valkey::{Link, Op, decimal},
 };
 
 /// Most puts and deletes of a commit.
@@ -211,11 +211,6 @@ pub fn lost() -> Error {
         "the session's records are gone from Valkey: restore them from a backup",
     )
     .with("type", "sentinel")
-}
-
-/// A number as scripts read it.
-pub fn decimal(number: u64) -> Vec<u8> {
-    number.to_string().into_bytes()
 }
 
 /// The writer of a commit.

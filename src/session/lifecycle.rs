@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    commit::{self, OWNER_PART, decimal},
+    commit::{self, OWNER_PART},
     head::Head,
     keys::SessionKeys,
     name::{KIND, SessionName},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{Error, Reason, Result},
-    valkey::{Lane, Op},
+    valkey::{Lane, Op, decimal},
 };
 
 /// How long an archive is kept.

@@ -112,7 +112,8 @@ impl Store {
 
     /// One snapshot of the records named.
     pub fn get_op(&self, name: &SessionName, keys: &SessionKeys, ids: &[(String, String)]) -> Op<'static> {
-        let mut args = vec![commit::decimal(keys.incarnation), commit::decimal(GET_BYTES as u64)];
+        let mut args =
+            vec![crate::valkey::decimal(keys.incarnation), crate::valkey::decimal(GET_BYTES as u64)];
         args.extend(ids.iter().map(|(ty, id)| keys.record.field(ty, id).as_bytes().to_vec()));
         let keys = vec![name.head(&self.link), name.records(&self.link, keys.incarnation)];
         Op::Script { script: &scripts::GET, keys, args }
@@ -132,12 +133,12 @@ impl Store {
         let mean = bytes.checked_div(records).unwrap_or(0).max(1);
         let code = (!walk.ty.is_empty()).then(|| keys.record.type_code(&walk.ty).as_bytes().to_vec());
         let args = vec![
-            commit::decimal(keys.incarnation),
-            commit::decimal(walk.cursor.scan),
-            commit::decimal((SCAN_BYTES / mean).clamp(1, SCAN_FIELDS)),
-            commit::decimal(SCAN_FIELDS),
-            commit::decimal((walk.limit as u64).min(2 * SCAN_FIELDS)),
-            commit::decimal(SCAN_BYTES),
+            crate::valkey::decimal(keys.incarnation),
+            crate::valkey::decimal(walk.cursor.scan),
+            crate::valkey::decimal((SCAN_BYTES / mean).clamp(1, SCAN_FIELDS)),
+            crate::valkey::decimal(SCAN_FIELDS),
+            crate::valkey::decimal((walk.limit as u64).min(2 * SCAN_FIELDS)),
+            crate::valkey::decimal(SCAN_BYTES),
             code.unwrap_or_default(),
         ];
         let keys = vec![name.head(&self.link), name.records(&self.link, keys.incarnation)];
@@ -146,13 +147,17 @@ impl Store {
 
     /// Keeps the lease.
     pub fn renew_op(&self, name: &SessionName, incarnation: u64, fence: u64, ttl: Duration) -> Op<'static> {
-        let args = vec![commit::decimal(incarnation), commit::decimal(fence), commit::decimal(millis(ttl))];
+        let args = vec![
+            crate::valkey::decimal(incarnation),
+            crate::valkey::decimal(fence),
+            crate::valkey::decimal(millis(ttl)),
+        ];
         Op::Script { script: &scripts::RENEW, keys: vec![name.head(&self.link)], args }
     }
 
     /// Gives the lease back.
     pub fn release_op(&self, name: &SessionName, fence: u64) -> Op<'static> {
-        let args = vec![commit::decimal(fence), commit::decimal(0)];
+        let args = vec![crate::valkey::decimal(fence), crate::valkey::decimal(0)];
         Op::Script { script: &scripts::RELEASE, keys: vec![name.head(&self.link)], args }
     }
 

@@ -141,7 +141,7 @@ impl Store {
         proposed: u64,
         wrapped: Vec<u8>,
     ) -> Op<'static> {
-        let number = commit::decimal;
+        let number = crate::valkey::decimal;
         let flag = |on: bool| if on { b"1".to_vec() } else { Vec::new() };
         let keyring = self.keyring.current();
         let (resume_fence, resume_revision) = match terms.resume {

@@ -28,7 +28,7 @@ pub use keys::{BUCKETS, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
 pub use preflight::{DurabilityLevel, Finding, Level, Report, ServerFacts};
-pub use script::Script;
+pub use script::{Script, decimal};
 pub use target::{UrlTarget, install_crypto_provider};
 
 /// What the link needs to know.

@@ -32,6 +32,11 @@ impl Script {
     }
 }
 
+/// A number as scripts read it, among their arguments.
+pub fn decimal(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
 /// Lower-case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
