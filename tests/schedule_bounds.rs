@@ -8,17 +8,10 @@ use pannier::proto::v1::{self, JobState, NackVerdict};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     blob::request_id,
-    schedule::{Queue, grouped, job, ms},
+    schedule::{Queue, grouped, job, ms, start},
     unary::answer,
 };
 use tonic::Code;
-
-async fn start() -> (Valkey, Sidecar, Queue) {
-    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
-    (valkey, sidecar, queue)
-}
 
 #[tokio::test]
 async fn spans_that_are_none_are_refused() {

@@ -10,21 +10,14 @@ use pannier::proto::v1::{
     self, DeadReason, JobState, NackVerdict, SettleOutcome, enqueued::Outcome, upsert_cron_response,
 };
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    Valkey,
     blob::request_id,
-    schedule::{Queue, at_ms, delayed, grouped, job, ms, now_ms, retry, timestamp},
+    schedule::{Queue, at_ms, delayed, grouped, job, ms, now_ms, retry, start, timestamp},
 };
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
-
-async fn start() -> (Valkey, Sidecar, Queue) {
-    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
-    (valkey, sidecar, queue)
-}
 
 /// Lets the scripts see `by` more, ms.
 fn shift(valkey: &Valkey, by: i64) {

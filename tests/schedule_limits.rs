@@ -8,18 +8,11 @@ use std::time::{Duration, Instant};
 
 use pannier::proto::v1::{self, JobState, NackVerdict, SettleOutcome};
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
+    Options, Sidecar,
     blob::request_id,
-    schedule::{Queue, Worker, at_ms, delayed, grouped, job, lease_of, ms, retry},
+    schedule::{Queue, Worker, at_ms, delayed, grouped, job, lease_of, ms, retry, start},
 };
 use tonic::Code;
-
-async fn start() -> (Valkey, Sidecar, Queue) {
-    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
-    (valkey, sidecar, queue)
-}
 
 fn limiter(max: u32, per: i64) -> v1::QueueSettings {
     let limiter = Some(v1::Limiter { max, duration: Some(ms(per)) });

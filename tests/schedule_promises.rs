@@ -7,18 +7,8 @@ mod support;
 use std::time::{Duration, Instant};
 
 use pannier::proto::v1::{self, SettleOutcome};
-use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
-    schedule::{Queue, at_ms, delayed, grouped, job, now_ms},
-};
+use support::schedule::{at_ms, delayed, grouped, job, now_ms, start};
 use tokio::time::timeout;
-
-async fn start() -> (Valkey, Sidecar, Queue) {
-    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
-    (valkey, sidecar, queue)
-}
 
 #[tokio::test]
 async fn a_worker_that_is_gone_while_it_has_a_groups_head_holds_the_group_for_one_lease() {

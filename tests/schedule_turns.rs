@@ -9,21 +9,13 @@ use std::time::{Duration, Instant};
 
 use pannier::proto::v1::{self, JobState, NackVerdict, OnConflict, SettleOutcome};
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
     caps::{make, policy, rolling},
-    schedule::{Queue, Worker, delayed, grouped, job, ms},
+    schedule::{Queue, Worker, delayed, grouped, job, ms, start},
     unary::answer,
 };
 
 /// What comes later than this was found by a look once a second.
 const AT_ONCE: Duration = Duration::from_millis(500);
-
-async fn start() -> (Valkey, Sidecar, Queue) {
-    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
-    let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
-    (valkey, sidecar, queue)
-}
 
 fn expired(id: &str, group: &str) -> v1::JobSpec {
     v1::JobSpec { not_after: Some(v1::job_spec::NotAfter::DeadlineIn(ms(1))), group: group.into(), ..job(id) }

@@ -12,10 +12,18 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming, transport::Channel};
 
-use super::{Sidecar, attach::Refused, blob::request_id, unary::answer};
+use super::{Options, Sidecar, Valkey, ValkeyOptions, attach::Refused, blob::request_id, unary::answer};
 
 /// What a test waits at most for something that must come.
 pub const SOON: Duration = Duration::from_secs(10);
+
+/// A queue of a sidecar with a Valkey of the test's own, which writes no file.
+pub async fn start() -> (Valkey, Sidecar, Queue) {
+    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
+    let sidecar = Sidecar::start(Options::with(&valkey)).await;
+    let queue = Queue::of(&sidecar, "reminders");
+    (valkey, sidecar, queue)
+}
 
 pub fn ms(ms: i64) -> prost_types::Duration {
     prost_types::Duration {
