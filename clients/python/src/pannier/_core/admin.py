@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from .._gen import admin_pb2 as pb
 from .._gen import session_pb2
@@ -14,7 +14,7 @@ from .call import Call, call
 #: What "done" is worth. `memory`: in Valkey's memory. `aof`: in an append-only file flushed every second; a crash loses the
 #: last second or two. `fsync`: flushed to disk before the reply. `replicas`: acknowledged by at least one replica.
 Durability = Literal["unspecified", "memory", "aof", "fsync", "replicas"]
-_DURABILITY: tuple[Durability, ...] = ("unspecified", "memory", "aof", "fsync", "replicas")
+_DURABILITY: tuple[Durability, ...] = get_args(Durability)
 
 
 def durability(number: session_pb2.Durability) -> Durability:

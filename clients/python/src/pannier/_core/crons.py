@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .._gen import schedule_pb2 as pb
 from . import jobs, limits, values, wire
@@ -15,10 +15,10 @@ from .jobs import JobContent
 _SERVICE = "ScheduleService"
 Misfire = Literal["fire_once", "skip"]
 Overlap = Literal["skip", "allow"]
-_MISFIRES: tuple[Misfire, ...] = ("fire_once", "skip")
-_OVERLAPS: tuple[Overlap, ...] = ("skip", "allow")
+_MISFIRES: tuple[Misfire, ...] = get_args(Misfire)
+_OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 _Outcome = Literal["created", "updated", "unchanged"]
-_OUTCOMES: tuple[_Outcome, ...] = ("created", "updated", "unchanged")
+_OUTCOMES: tuple[_Outcome, ...] = get_args(_Outcome)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .._gen import schedule_pb2 as pb
 from . import values, wire
@@ -17,10 +17,10 @@ STATES: tuple[JobState, ...] = ("scheduled", "ready", "waiting", "leased", "done
 #: `attempts`: all failed, or their workers died. `failed`: its worker said so (FailJob). `expired`: not started by its deadline.
 #: `cap_never`: it asks for more than its cap ever gives. `cap_config`: there is no such cap policy.
 DeadReason = Literal["attempts", "failed", "expired", "cap_never", "cap_config"]
-_REASONS: tuple[DeadReason, ...] = ("attempts", "failed", "expired", "cap_never", "cap_config")
+_REASONS: tuple[DeadReason, ...] = get_args(DeadReason)
 
 _Enqueued = Literal["created", "existing", "replaced", "rescheduled", "already_finished"]
-_ENQUEUED: tuple[_Enqueued, ...] = ("created", "existing", "replaced", "rescheduled", "already_finished")
+_ENQUEUED: tuple[_Enqueued, ...] = get_args(_Enqueued)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from .._gen import cap_pb2 as pb
 from . import limits, wire
@@ -31,16 +31,8 @@ Preset = Literal[
 
 COUNT_MAX = 1_000_000_000
 ROLLING_MAX = 128
-_SCOPES: tuple[Scope, ...] = ("namespace", "sender", "recipient", "pair")
-_PRESETS: tuple[Preset, ...] = (
-    "meta_throughput",
-    "meta_pair",
-    "meta_tier_250",
-    "meta_tier_2k",
-    "meta_tier_10k",
-    "meta_tier_100k",
-    "meta_tier_unlimited",
-)
+_SCOPES: tuple[Scope, ...] = get_args(Scope)
+_PRESETS: tuple[Preset, ...] = get_args(Preset)
 
 
 @dataclass(frozen=True, kw_only=True)

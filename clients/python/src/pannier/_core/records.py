@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 from .._gen import session_pb2 as pb
 from . import limits, wire
@@ -14,7 +14,7 @@ from .faults import bad_field, too_large
 
 #: How a value is to be read: raw bytes, JSON text kept to the letter, other UTF-8 text.
 Kind = Literal["bytes", "json", "text"]
-_KINDS: tuple[Kind, ...] = ("bytes", "json", "text")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 TYPE_MAX = 128
 VALUE_MAX = 16 * 1024 * 1024
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from google.protobuf.message import Message
 
@@ -26,7 +26,7 @@ IDS_MAX = 500
 MESSAGE_MAX = 4 * 1024 * 1024 - 1024
 WATCH = f"/pannier.v1.{_SERVICE}/WatchQueue"
 _Cancelled = Literal["cancelled", "cancel_requested", "already_finished", "not_found"]
-_CANCELLED: tuple[_Cancelled, ...] = ("cancelled", "cancel_requested", "already_finished", "not_found")
+_CANCELLED: tuple[_Cancelled, ...] = get_args(_Cancelled)
 _Event = Literal[
     "watching",
     "resync",
@@ -41,20 +41,7 @@ _Event = Literal[
     "progress",
     "rescheduled",
 ]
-_EVENTS: tuple[_Event, ...] = (
-    "watching",
-    "resync",
-    "created",
-    "leased",
-    "done",
-    "dead",
-    "retry",
-    "lease_lost",
-    "released",
-    "cancelled",
-    "progress",
-    "rescheduled",
-)
+_EVENTS: tuple[_Event, ...] = get_args(_Event)
 
 M = TypeVar("M", bound=Message)
 
