@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -40,15 +41,11 @@ class Channel:
         if asyncio.get_running_loop() is not self._loop:
             raise faults.make("CANCELLED", "WRONG_LOOP", "this client was made in another event loop")
 
-    async def invoke(self, path: str, request: bytes, timeout: float) -> bytes:
-        """One try of a unary call."""
-        self.check()
-        method = self._methods.get(path)
-        if method is None:
-            method = self._methods[path] = self.grpc.unary_unary(path)
+    @contextmanager
+    def _told(self) -> Generator[None, None, None]:
+        """Says as a PannierError how a call failed."""
         try:
-            answer: bytes = await method(request, timeout=max(timeout, 0.001), metadata=self.metadata)
-            return answer
+            yield
         except grpc.RpcError as error:
             raise self.error(error) from error
         except asyncio.CancelledError:
@@ -57,19 +54,23 @@ class Channel:
                 raise faults.closed("the client") from None
             raise
 
+    async def invoke(self, path: str, request: bytes, timeout: float) -> bytes:
+        """One try of a unary call."""
+        self.check()
+        method = self._methods.get(path)
+        if method is None:
+            method = self._methods[path] = self.grpc.unary_unary(path)
+        with self._told():
+            answer: bytes = await method(request, timeout=max(timeout, 0.001), metadata=self.metadata)
+        return answer
+
     async def upload(self, path: str, messages: AsyncGenerator[bytes, None], timeout: float | None) -> bytes:
         """Sends a stream of messages, one when the one before has left; gives the answer."""
         self.check()
         method: Any = self.grpc.stream_unary(path)
-        try:
+        with self._told():
             answer: bytes = await method(messages, timeout=timeout, metadata=self.metadata)
-            return answer
-        except grpc.RpcError as error:
-            raise self.error(error) from error
-        except asyncio.CancelledError:
-            if self.closed and not _being_cancelled():
-                raise faults.closed("the client") from None
-            raise
+        return answer
 
     async def stream(self, path: str, request: bytes, timeout: float | None = None) -> AsyncGenerator[bytes, None]:
         """What a stream of answers says, until it ends. Close it to end it before."""
@@ -77,14 +78,9 @@ class Channel:
         method: Any = self.grpc.unary_stream(path)
         call = method(request, timeout=timeout, metadata=self.metadata)
         try:
-            async for message in call:
-                yield message
-        except grpc.RpcError as error:
-            raise self.error(error) from error
-        except asyncio.CancelledError:
-            if self.closed and not _being_cancelled():
-                raise faults.closed("the client") from None
-            raise
+            with self._told():
+                async for message in call:
+                    yield message
         finally:
             call.cancel()
 
