@@ -20,6 +20,7 @@ pub mod error;
 mod owner;
 pub mod pipe;
 pub mod proto;
+pub mod rotation;
 mod rpc;
 pub mod schedule;
 pub mod server;

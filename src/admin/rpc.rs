@@ -2,15 +2,19 @@
 
 use std::{sync::Arc, time::Instant};
 
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use super::keys;
 use crate::{
     cap,
-    crypto::SharedKeyring,
     proto::v1::{
-        Durability, ServerInfoRequest, ServerInfoResponse,
+        Durability, KeyStatusRequest, KeyStatusResponse, ListSidecarsRequest, ListSidecarsResponse,
+        RewrapRequest, RewrapResponse, ServerInfoRequest, ServerInfoResponse,
         admin_service_server::{AdminService, AdminServiceServer},
     },
+    rotation::{Rotation, sidecars},
+    rpc::{Reply, UNARY, answer},
     session::Sessions,
     valkey::{DurabilityLevel, Link},
 };
@@ -19,8 +23,8 @@ use crate::{
 pub struct About {
     /// Valkey.
     pub link: Link,
-    /// Key ids.
-    pub keyring: SharedKeyring,
+    /// Keys, and who has them.
+    pub rotation: Arc<Rotation>,
     /// Streams.
     pub sessions: Arc<Sessions>,
     /// Valkey is our child.
@@ -44,7 +48,7 @@ impl AdminService for Handler {
     ) -> Result<Response<ServerInfoResponse>, Status> {
         let about = &self.0;
         let facts = about.link.facts();
-        let keyring = about.keyring.current();
+        let keyring = about.rotation.keyring().current();
         let topology = if about.embedded { "embedded".to_owned() } else { facts.topology };
         Ok(Response::new(ServerInfoResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -61,6 +65,32 @@ impl AdminService for Handler {
             tzdb: cap::TZDB.unwrap_or_default().to_owned(),
             store_id: facts.store_id,
         }))
+    }
+
+    async fn key_status(&self, request: Request<KeyStatusRequest>) -> Reply<KeyStatusResponse> {
+        let rotation = &self.0.rotation;
+        answer(request, UNARY, async |_, deadline| {
+            let census = rotation.count(deadline).await?;
+            Ok(keys::status(&rotation.keyring().current(), &census))
+        })
+        .await
+    }
+
+    async fn list_sidecars(&self, request: Request<ListSidecarsRequest>) -> Reply<ListSidecarsResponse> {
+        let Self(about) = self;
+        answer(request, UNARY, async |_, deadline| {
+            let keyring = about.rotation.keyring().current();
+            let alive = sidecars(&about.link, &keyring, deadline).await?.into_iter();
+            let sidecars = alive.map(|one| keys::sidecar(one, about.rotation.id())).collect();
+            Ok(ListSidecarsResponse { sidecars })
+        })
+        .await
+    }
+
+    type RewrapStream = ReceiverStream<Result<RewrapResponse, Status>>;
+
+    async fn rewrap(&self, request: Request<RewrapRequest>) -> Reply<Self::RewrapStream> {
+        Ok(Response::new(keys::rewrap(Arc::clone(&self.0.rotation), request.get_ref())?))
     }
 }
 

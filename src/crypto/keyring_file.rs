@@ -21,7 +21,7 @@ impl Keyring {
     /// # Errors
     /// When it is missing ([`KeyringError::is_missing`]), readable by others, or no valid keyring.
     pub fn load(path: &Path) -> Result<Self, KeyringError> {
-        read(path).map(|(keyring, _)| keyring).map_err(|error| error.at(path))
+        read(path).map(|(keyring, ..)| keyring).map_err(|error| error.at(path))
     }
 
     /// Writes this keyring to a new file at `path`, mode 0600, on disk when this returns. A crash leaves a whole file or none.
@@ -46,7 +46,7 @@ impl Keyring {
     }
 
     /// Replaces the keyring at `path` by what `change` makes of it; owner, group and mode stay. Two edits at once come one
-    /// after the other. Comments in the file are not kept.
+    /// after the other. Comments stay where the file is laid out as we write it.
     ///
     /// # Errors
     /// When the file cannot be read or replaced, or `change` refuses; the file is then as it was.
@@ -56,13 +56,13 @@ impl Keyring {
     ) -> Result<Self, KeyringError> {
         // A link (Kubernetes mounts are) must go on pointing to the file.
         let target = fs::canonicalize(path).map_err(|error| unreadable(&error).at(path))?;
-        let edited = locked(&target).and_then(|(keyring, file)| {
+        let edited = locked(&target).and_then(|(keyring, text, file)| {
             let changed = change(&keyring)?;
-            let replaced =
-                write_beside(&target, &changed.to_toml(), |new| like(new, &file)).and_then(|temporary| {
-                    temporary.persist(&target).map_err(|refused| refused.error)?;
-                    sync_parent(&target)
-                });
+            let text = changed.edit_text(&text).unwrap_or_else(|| changed.to_toml());
+            let replaced = write_beside(&target, &text, |new| like(new, &file)).and_then(|temporary| {
+                temporary.persist(&target).map_err(|refused| refused.error)?;
+                sync_parent(&target)
+            });
             replaced.map_err(|error| KeyringError::new(format!("cannot be replaced: {error}")))?;
             Ok(changed)
         });
@@ -70,25 +70,25 @@ impl Keyring {
     }
 }
 
-/// The keyring and its file, locked against other edits. Whoever waited for the lock may hold a file that was replaced
+/// The keyring, its text and its file, locked against other edits. Whoever waited for the lock may hold a file that was replaced
 /// meanwhile, and looks again.
-fn locked(path: &Path) -> Result<(Keyring, File), KeyringError> {
+fn locked(path: &Path) -> Result<(Keyring, Zeroizing<String>, File), KeyringError> {
     loop {
         let held = File::open(path).map_err(|error| unreadable(&error))?;
         flock(&held, FlockOperation::LockExclusive)
             .map_err(|error| KeyringError::new(format!("cannot be locked: {error}")))?;
-        let (keyring, read) = read(path)?;
+        let (keyring, text, read) = read(path)?;
         let same = |a: &File, b: &File| -> io::Result<bool> {
             let (a, b) = (a.metadata()?, b.metadata()?);
             Ok((a.dev(), a.ino()) == (b.dev(), b.ino()))
         };
         if same(&held, &read).map_err(|error| unreadable(&error))? {
-            return Ok((keyring, held));
+            return Ok((keyring, text, held));
         }
     }
 }
 
-fn read(path: &Path) -> Result<(Keyring, File), KeyringError> {
+fn read(path: &Path) -> Result<(Keyring, Zeroizing<String>, File), KeyringError> {
     let mut file = File::open(path).map_err(|error| unreadable(&error))?;
     check_access(&file)?;
     let mut text = Zeroizing::new(String::new());
@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<(Keyring, File), KeyringError> {
         io::ErrorKind::InvalidData => KeyringError::new("is not text"),
         _ => unreadable(&error),
     })?;
-    Ok((Keyring::parse(&text)?, file))
+    Ok((Keyring::parse(&text)?, text, file))
 }
 
 fn unreadable(error: &io::Error) -> KeyringError {

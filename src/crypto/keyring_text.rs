@@ -1,7 +1,5 @@
 //! The keyring as TOML. A parser's own messages quote what they stumble on, and that may be a key: ours never do.
 
-use std::fmt::Write as _;
-
 use base64::{
     Engine as _, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
@@ -67,10 +65,7 @@ impl Keyring {
         push_base64(&mut text, self.index_key.bytes());
         text.push_str("\"\n");
         for key in &self.keys {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n[[key]]\nid = {}\nstate = \"{}\"\nsecret = \"", key.id, key.state);
-            push_base64(&mut text, key.secret.bytes());
-            text.push_str("\"\n");
+            key.push_to(&mut text);
         }
         text
     }
@@ -127,7 +122,7 @@ fn refuse_unknown(whose: &str, rest: &toml::Table) -> Result<(), KeyringError> {
     Err(KeyringError::new(format!("{whose}{shown}: remove it")))
 }
 
-fn push_base64(text: &mut String, bytes: &[u8; 32]) {
+pub(super) fn push_base64(text: &mut String, bytes: &[u8; 32]) {
     let mut buffer = Zeroizing::new([0; 44]);
     if let Ok(len) = BASE64.encode_slice(bytes, &mut *buffer)
         && let Ok(encoded) = str::from_utf8(&buffer[..len])

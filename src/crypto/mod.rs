@@ -10,6 +10,7 @@ mod context;
 mod envelope;
 mod kdf;
 mod keyring;
+mod keyring_edit;
 mod keyring_file;
 mod keyring_text;
 mod names;
@@ -28,7 +29,7 @@ pub use envelope::{MAX_PLAINTEXT, OVERHEAD, OpenError, Opened, envelope_revision
 pub use keyring::{KeyState, Keyring, KeyringError};
 pub use names::{IndexNameKey, OwnerTag, RecordField, TypeCode};
 pub use payload::{RecordPayload, ValueKind};
-pub use root_key::{RecordKeys, RootKey, UnwrapError, WRAPPED_LEN, unwrap, wrap, wrapped_kek_id};
+pub use root_key::{RecordKeys, RootKey, UnwrapError, WRAPPED_LEN, rewrap, unwrap, wrap, wrapped_kek_id};
 pub use shared::{Reload, SharedKeyring};
 pub use stream::{BlobKey, PREAMBLE, SEAL_OVERHEAD, SEGMENT, SegmentOpener, SegmentSealer};
 

@@ -175,6 +175,30 @@ pub fn unwrap(keyring: &SharedKeyring, wrapped: &[u8], ctx: &Context) -> Result<
     }
 }
 
+/// The same root key wrapped under the primary key, for the same context and epoch; `None` when it is so already.
+///
+/// # Errors
+/// [`UnwrapError`]; the keyring's file is not read again.
+///
+/// # Panics
+/// When the operating system has no randomness.
+pub fn rewrap(
+    keyring: &Keyring,
+    wrapped: &[u8],
+    ctx: &Context,
+) -> Result<Option<[u8; WRAPPED_LEN]>, UnwrapError> {
+    if wrapped_kek_id(wrapped) == Some(keyring.primary_id()) {
+        return Ok(None);
+    }
+    let (root, epoch) = unwrap_with(keyring, wrapped, ctx)?;
+    let anew = wrap(keyring, &root, epoch, ctx);
+    // It replaces the only copy there is: what would not open again must not be written.
+    match unwrap_with(keyring, &anew, ctx) {
+        Ok((same, _)) if same.0.same(&root.0) => Ok(Some(anew)),
+        _ => Err(UnwrapError::Malformed),
+    }
+}
+
 fn unwrap_with(keyring: &Keyring, wrapped: &[u8], ctx: &Context) -> Result<(RootKey, u32), UnwrapError> {
     if wrapped.len() != WRAPPED_LEN || wrapped[0] != MAGIC {
         return Err(UnwrapError::Malformed);

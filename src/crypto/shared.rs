@@ -6,6 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use tokio::sync::{Notify, watch};
 
 use super::{Keyring, KeyringError};
 
@@ -28,6 +29,8 @@ pub struct SharedKeyring(Arc<Inner>);
 struct Inner {
     current: ArcSwap<Keyring>,
     path: Option<PathBuf>,
+    changes: watch::Sender<()>,
+    wanted: Notify,
 }
 
 impl SharedKeyring {
@@ -50,7 +53,8 @@ impl SharedKeyring {
     }
 
     fn inner(keyring: Keyring, path: Option<PathBuf>) -> Self {
-        Self(Arc::new(Inner { current: ArcSwap::from_pointee(keyring), path }))
+        let current = ArcSwap::from_pointee(keyring);
+        Self(Arc::new(Inner { current, path, changes: watch::Sender::new(()), wanted: Notify::new() }))
     }
 
     /// The keyring as it is now.
@@ -63,12 +67,22 @@ impl SharedKeyring {
         self.0.path.as_deref()
     }
 
-    /// Reads the file again. A file that is refused changes nothing: the sidecar goes on with what it has.
+    /// Tells of every change.
+    pub fn changes(&self) -> watch::Receiver<()> {
+        self.0.changes.subscribe()
+    }
+
+    /// Waits until a key was needed that only the file has: it is to be looked at, and taken if it is right.
+    pub async fn wanted(&self) {
+        self.0.wanted.notified().await;
+    }
+
+    /// The file's keyring, if it is another one than that in use. It is not taken yet.
     ///
     /// # Errors
     /// As [`Keyring::load`]; also when the index key is another, since nothing stored would be found under it.
-    pub fn reload(&self) -> Result<Reload, KeyringError> {
-        let Some(path) = self.path() else { return Ok(Reload::Unchanged) };
+    pub fn read(&self) -> Result<Option<Keyring>, KeyringError> {
+        let Some(path) = self.path() else { return Ok(None) };
         let fresh = Keyring::load(path)?;
         let current = self.current();
         if !fresh.same_index_key(&current) {
@@ -77,25 +91,41 @@ impl SharedKeyring {
             )
             .at(path));
         }
-        if fresh.same(&current) {
-            return Ok(Reload::Unchanged);
-        }
-        let new_primary = fresh.primary_id() != current.primary_id();
-        self.0.current.store(Arc::new(fresh));
-        Ok(Reload::Changed { new_primary })
+        Ok((!fresh.same(&current)).then_some(fresh))
     }
 
-    /// For a key id that is not there: the keyring of the file if that is another one by now.
+    /// Uses `fresh` from now on. Says whether another key is the primary.
+    pub fn take(&self, fresh: Keyring) -> bool {
+        let primary = fresh.primary_id();
+        let before = self.0.current.swap(Arc::new(fresh));
+        self.0.changes.send_replace(());
+        primary != before.primary_id()
+    }
+
+    /// Reads the file again and takes it. A file that is refused changes nothing: the sidecar goes on with what it has.
+    ///
+    /// # Errors
+    /// As [`SharedKeyring::read`].
+    pub fn reload(&self) -> Result<Reload, KeyringError> {
+        Ok(match self.read()? {
+            Some(fresh) => Reload::Changed { new_primary: self.take(fresh) },
+            None => Reload::Unchanged,
+        })
+    }
+
+    /// For a key id that is not there: the keyring of the file, for this once. It is taken by whoever waits for
+    /// [`SharedKeyring::wanted`]: nothing may be wrapped under its primary before the database has proved its keys.
     pub(super) fn reread(&self) -> Option<Arc<Keyring>> {
-        match self.reload() {
-            Ok(Reload::Changed { new_primary }) => {
-                tracing::info!(new_primary, "the keyring file has changed and was read again");
-                Some(self.current())
+        match self.read() {
+            Ok(Some(fresh)) => {
+                self.0.wanted.notify_one();
+                Some(Arc::new(fresh))
             }
             // Another task may have read it between our look and now.
-            Ok(Reload::Unchanged) => Some(self.current()),
+            Ok(None) => Some(self.current()),
             Err(error) => {
-                tracing::warn!(%error, "the keyring file was not taken");
+                tracing::debug!(%error, "a key was looked for in the keyring file");
+                self.0.wanted.notify_one();
                 None
             }
         }

@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{STOP_WITHIN, accept::Steps, health::Readiness, socket::SocketFile};
-use crate::{blob::Blobs, pipe::Pipes, schedule::Schedules, session::Sessions, valkey::Link};
+use crate::{blob::Blobs, pipe::Pipes, rotation::Rotation, schedule::Schedules, session::Sessions, valkey::Link};
 
 /// Calls in progress get this long after the drain delay: more than the deadline of a unary call, and of a commit all but
 /// a little.
@@ -28,6 +28,7 @@ pub struct Drain {
     pub blobs: Arc<Blobs>,
     pub pipes: Arc<Pipes>,
     pub schedules: Arc<Schedules>,
+    pub rotation: Arc<Rotation>,
     pub link: Link,
     pub link_stop: CancellationToken,
     pub file: SocketFile,
@@ -76,6 +77,7 @@ impl Drain {
             self.steps.cut.cancel();
             let _ = timeout(Duration::from_secs(1), self.connections.wait()).await;
         }
+        self.rotation.leave().await;
         self.link_stop.cancel();
         self.link.closed().await;
     }

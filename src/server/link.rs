@@ -1,8 +1,8 @@
 //! From configuration to a link: which Valkey, which keyring, and what was asked of its durability.
 
-use std::{future::pending, path::Path, sync::LazyLock};
+use std::{future::pending, path::Path, sync::LazyLock, time::Duration};
 
-use tokio::signal::unix::{SignalKind, signal};
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;
@@ -10,13 +10,13 @@ use crate::{
     blob, cap,
     config::{Config, Valkey},
     conversation,
-    crypto::{Reload, SharedKeyring},
+    crypto::SharedKeyring,
     dedup, owner,
     proto::v1::Durability,
-    schedule, session,
+    rotation, schedule, session,
     valkey::{
         DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script, StartError,
-        Target, UrlTarget,
+        Target, UrlTarget, running_embedded,
     },
 };
 
@@ -25,7 +25,7 @@ const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, sche
 
 /// Every script there is.
 static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
-    let state = [owner::scripts::ALL, session::SCRIPTS, blob::SCRIPTS].concat();
+    let state = [owner::scripts::ALL, rotation::SCRIPTS, session::SCRIPTS, blob::SCRIPTS].concat();
     let calls = [dedup::SCRIPTS, conversation::SCRIPTS, cap::SCRIPTS, schedule::SCRIPTS].concat();
     [state, calls].concat()
 });
@@ -57,13 +57,65 @@ pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
             let (embedded, keyring) = Embedded::prepare(embedded, &config.keyring).await?;
             (Target::Embedded(embedded), keyring)
         }
-        Valkey::Url { url, password, .. } => {
-            let mut target = UrlTarget::new(secrecy::ExposeSecret::expose_secret(url));
-            target.password.clone_from(password);
-            (Target::Url(target), load_keyring(&config.keyring)?)
-        }
+        Valkey::Url { url, password, .. } => (external(url, password), load_keyring(&config.keyring)?),
     };
     Ok(Prepared { target, keyring })
+}
+
+fn external(url: &SecretString, password: &Option<SecretString>) -> Target {
+    let mut target = UrlTarget::new(url.expose_secret());
+    target.password.clone_from(password);
+    Target::Url(target)
+}
+
+/// What a command has that looks at the database by itself, beside the sidecars.
+pub struct Visit {
+    /// Ends with this.
+    pub link: Link,
+    /// The file's.
+    pub keyring: SharedKeyring,
+    stop: CancellationToken,
+}
+
+/// Connects as `serve` would with this configuration, and takes nothing into use. An embedded Valkey must be running.
+pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> {
+    let unavailable = |message: String| Failure { code: 69, message };
+    let keyring = load_keyring(&config.keyring)?;
+    let target = match &config.valkey {
+        Valkey::Url { url, password, .. } => external(url, password),
+        Valkey::Embedded { .. } => {
+            let wrong = |message: String| Failure { code: 78, message };
+            let socket = running_embedded(&config.data_dir).map_err(wrong)?.ok_or_else(|| {
+                let dir = config.data_dir.display();
+                unavailable(format!(
+                    "no embedded Valkey runs on {dir}: start `pannier serve`, or say where the database is with --valkey-url"
+                ))
+            })?;
+            Target::Url(UrlTarget::new(format!("unix://{}", socket.display())))
+        }
+    };
+    let prepared = Prepared { target, keyring };
+    let stop = CancellationToken::new();
+    let (link, keyring) = prepared.begin(config, false, stop.clone())?;
+    let mut state = link.state();
+    let ready = state.wait_for(|state| matches!(state, LinkState::Ready { .. } | LinkState::StoreChanged));
+    tokio::select! {
+        error = link.start_error() => return Err(error.into()),
+        ready = tokio::time::timeout(within, ready) => {
+            if ready.is_err() {
+                return Err(unavailable("Valkey does not answer".into()));
+            }
+        }
+    }
+    Ok(Visit { link, keyring, stop })
+}
+
+impl Visit {
+    /// Closes the connection.
+    pub async fn end(self) {
+        self.stop.cancel();
+        self.link.closed().await;
+    }
 }
 
 fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
@@ -84,8 +136,17 @@ fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
 impl Prepared {
     /// Begins to connect.
     pub fn start(self, config: &Config, stop: CancellationToken) -> Result<(Link, SharedKeyring), Failure> {
+        self.begin(config, config.init, stop)
+    }
+
+    fn begin(
+        self,
+        config: &Config,
+        init: bool,
+        stop: CancellationToken,
+    ) -> Result<(Link, SharedKeyring), Failure> {
         let mut link = LinkConfig::new(self.target, &config.env);
-        link.init = config.init;
+        link.init = init;
         if let Valkey::Url { allow_eviction, .. } = &config.valkey {
             link.allow_eviction = *allow_eviction;
         }
@@ -128,19 +189,5 @@ fn name(level: DurabilityLevel) -> &'static str {
         DurabilityLevel::Memory => "memory",
         DurabilityLevel::Aof => "aof",
         DurabilityLevel::Fsync => "fsync",
-    }
-}
-
-/// Reads the keyring again at every SIGHUP.
-pub async fn reload_on_hangup(keyring: SharedKeyring) {
-    let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-    while hangup.recv().await.is_some() {
-        match keyring.reload() {
-            Ok(Reload::Changed { new_primary }) => {
-                tracing::info!(new_primary, "the keyring was read again: it has changed");
-            }
-            Ok(Reload::Unchanged) => tracing::info!("the keyring was read again: nothing new"),
-            Err(error) => tracing::error!(%error, "the keyring was not taken; the old one stays in use"),
-        }
     }
 }

@@ -25,6 +25,8 @@ use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
+pub use link::{Visit, visit};
+
 use self::{accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners};
 use crate::{
     admin::{self, About},
@@ -41,6 +43,7 @@ use crate::{
             dedup_service_server, pipe_service_server, schedule_service_server, session_service_server,
         },
     },
+    rotation::Rotation,
     schedule::{self, Schedules},
     session::{self, Sessions},
     valkey::Funnel,
@@ -122,9 +125,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     });
 
     let readiness = Readiness::default();
+    let rotation = Rotation::start(link.clone(), keyring, stop.clone());
     let about = About {
         link: link.clone(),
-        keyring: keyring.clone(),
+        rotation: Arc::clone(&rotation),
         sessions: sessions.clone(),
         embedded: matches!(config.valkey, crate::config::Valkey::Embedded { .. }),
         started,
@@ -148,7 +152,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let calls = Calls::new(routes.prepare());
     let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
-    reloading.spawn(link::reload_on_hangup(keyring));
     banner::print(&config, tcp_address);
 
     let ended = tokio::select! {
@@ -169,6 +172,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         blobs,
         pipes,
         schedules,
+        rotation,
         link,
         link_stop,
         file,

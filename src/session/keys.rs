@@ -56,7 +56,8 @@ impl SessionKeys {
     }
 }
 
-/// A bounded cache: the oldest entry goes first, and its keys are wiped with their last user.
+/// A bounded cache: the oldest entry goes first, and its keys are wiped with their last user. With a new primary key all go:
+/// from then on what is used proves to be wrapped under a key that is still there.
 #[derive(Default)]
 pub struct KeyCache {
     entries: Mutex<Entries>,
@@ -64,20 +65,32 @@ pub struct KeyCache {
 
 #[derive(Default)]
 struct Entries {
+    /// The primary key when these were unwrapped.
+    primary: u32,
     by_tag: HashMap<OwnerTag, Arc<SessionKeys>>,
     order: VecDeque<OwnerTag>,
 }
 
+impl Entries {
+    fn under(&mut self, primary: u32) -> &mut Self {
+        if self.primary != primary {
+            *self = Self { primary, ..Self::default() };
+        }
+        self
+    }
+}
+
 impl KeyCache {
-    /// The keys of this very incarnation.
-    pub fn get(&self, tag: &OwnerTag, incarnation: u64) -> Option<Arc<SessionKeys>> {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.by_tag.get(tag).filter(|keys| keys.incarnation == incarnation).cloned()
+    /// The keys of this very incarnation, if they were unwrapped while `primary` was the primary key.
+    pub fn get(&self, tag: &OwnerTag, incarnation: u64, primary: u32) -> Option<Arc<SessionKeys>> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.under(primary).by_tag.get(tag).filter(|keys| keys.incarnation == incarnation).cloned()
     }
 
-    /// Remembers keys.
-    pub fn put(&self, tag: &OwnerTag, keys: Arc<SessionKeys>) {
+    /// Remembers keys that were unwrapped, or made, while `primary` was the primary key.
+    pub fn put(&self, tag: &OwnerTag, keys: Arc<SessionKeys>, primary: u32) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = entries.under(primary);
         if entries.by_tag.insert(*tag, keys).is_none() {
             entries.order.push_back(*tag);
             if entries.order.len() > CACHED

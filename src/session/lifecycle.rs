@@ -99,7 +99,7 @@ impl Store {
                 "OK" => {
                     let (fence, _, revision) = (reply.number()?, reply.number()?, reply.number()?);
                     let keys = Arc::new(keys);
-                    self.keys.put(name.tag(), Arc::clone(&keys));
+                    self.keys.put(name.tag(), Arc::clone(&keys), self.keyring.current().primary_id());
                     return Ok(Cleared {
                         fence,
                         revision,

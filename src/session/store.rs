@@ -95,7 +95,8 @@ impl Store {
         head: &Head,
         deadline: Instant,
     ) -> Result<Arc<SessionKeys>> {
-        if let Some(keys) = self.keys.get(name.tag(), head.live) {
+        let primary = self.keyring.current().primary_id();
+        if let Some(keys) = self.keys.get(name.tag(), head.live, primary) {
             return Ok(keys);
         }
         let wrapped = head.live().map(|live| live.wrapped_key.as_slice()).unwrap_or_default();
@@ -106,7 +107,7 @@ impl Store {
                 return Err(unwrap_error(&self.link, &self.keyring, kind, wrapped, error, deadline).await);
             }
         };
-        self.keys.put(name.tag(), Arc::clone(&keys));
+        self.keys.put(name.tag(), Arc::clone(&keys), primary);
         Ok(keys)
     }
 

@@ -111,7 +111,7 @@ impl Store {
                         head,
                     };
                     if opened.created {
-                        self.keys.put(name.tag(), keys);
+                        self.keys.put(name.tag(), keys, self.keyring.current().primary_id());
                         self.index_made(name, &opened.head, deadline).await?;
                     }
                     return Ok(Ok(opened));

@@ -20,7 +20,7 @@ mod target;
 
 use std::time::Duration;
 
-pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, stop_orphan};
+pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, running_embedded, stop_orphan};
 pub use error::{LinkError, ServerError};
 pub use examine::examine;
 pub use funnel::Funnel;

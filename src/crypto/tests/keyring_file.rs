@@ -182,7 +182,9 @@ fn a_key_that_was_added_meanwhile_is_found_by_reading_once_more() {
     let wrapped = wrap(&newer, &root(), 1, &context);
     assert_eq!(shared.current().primary_id(), 1);
     assert!(unwrap(&shared, &wrapped, &context).is_ok());
-    assert_eq!(shared.current().primary_id(), 2);
+    // It opens what is there; nothing is wrapped under it before the database has proved it.
+    assert_eq!(shared.current().primary_id(), 1);
+    assert_eq!(shared.reload().unwrap(), Reload::Changed { new_primary: true });
 
     let unknown = wrap(&keyring_of(&[(9, KeyState::Primary, 0x90)]), &root(), 1, &context);
     assert_eq!(unwrap(&shared, &unknown, &context).err(), Some(UnwrapError::UnknownKeyId(9)));
@@ -190,6 +192,45 @@ fn a_key_that_was_added_meanwhile_is_found_by_reading_once_more() {
     assert_eq!(shared.reload().unwrap(), Reload::Changed { new_primary: false });
     Keyring::edit(&path, |keyring| keyring.with_enabled(1)?.with_primary(1)).unwrap();
     assert_eq!(shared.reload().unwrap(), Reload::Changed { new_primary: true });
+}
+
+/// Whoever runs this wrote down which key is whose: an edit must not lose it.
+#[test]
+fn an_edit_keeps_comments_and_layout() {
+    let (_dir, path) = place();
+    keyring_of(&[(1, KeyState::Primary, 0x00), (2, KeyState::DecryptOnly, 0x80)]).save_new(&path).unwrap();
+    let secret = |text: &str, id: usize| text.split("secret = ").nth(id).unwrap()[..46].to_owned();
+    let text = fs::read_to_string(&path).unwrap();
+    let noted = text
+        .replace("[[key]]\nid = 1", "# the first, 2026\n[[key]]\n  id=1 # one")
+        .replace("state = \"primary\"", "state   =  'primary'   # until spring")
+        + "# the end\n";
+    fs::write(&path, &noted).unwrap();
+    set_mode(&path, 0o600);
+
+    let promoted = Keyring::edit(&path, |keyring| keyring.with_primary(2)).unwrap();
+    let after = fs::read_to_string(&path).unwrap();
+    assert!(Keyring::load(&path).unwrap().same(&promoted));
+    for kept in ["# the first, 2026", "id=1 # one", "# until spring", "# the end", "# Pannier keyring."] {
+        assert!(after.contains(kept), "{kept}: {after}");
+    }
+    assert!(after.contains("state   =  \"decrypt_only\"   # until spring"), "{after}");
+
+    Keyring::edit(&path, |keyring| keyring.with_disabled(1)).unwrap();
+    let removed = Keyring::edit(&path, |keyring| keyring.without(1)).unwrap();
+    let last = fs::read_to_string(&path).unwrap();
+    assert!(!last.contains(&secret(&text, 1)) && last.contains(&secret(&text, 2)), "a removed key leaves nothing");
+    assert!(last.contains("# the end"));
+    let added = Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap();
+    assert!(Keyring::load(&path).unwrap().same(&added) && !added.same(&removed));
+    assert!(fs::read_to_string(&path).unwrap().contains("# the end"));
+
+    // What is written in another way is written anew, whole.
+    let odd = format!("index_key = {}\nkey = [{{ id = 7, state = \"primary\", secret = {} }}]\n", secret(&text, 2), secret(&text, 1));
+    fs::write(&path, odd).unwrap();
+    let edited = Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap();
+    assert!(Keyring::load(&path).unwrap().same(&edited));
+    assert_eq!(edited.ids(), [(7, KeyState::Primary), (8, KeyState::DecryptOnly)]);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::{counting, keyring, keyring_of, record_keys, root};
 use crate::crypto::{
     Context, KeyState, Keyring, MAX_PLAINTEXT, OVERHEAD, OpenError, RecordPayload, RootKey, SharedKeyring,
-    UnwrapError, canary, check_canary, envelope, envelope_revision, kdf::Prk, random_salt, seal_canary,
-    unwrap, wrap,
+    UnwrapError, canary, check_canary, envelope, envelope_revision, kdf::Prk, random_salt, rewrap,
+    seal_canary, unwrap, wrap,
 };
 
 fn context() -> Context {
@@ -179,14 +179,18 @@ fn a_rewrapped_key_keeps_its_context() {
     let before = keyring_of(&[(1, KeyState::Primary, 0), (2, KeyState::DecryptOnly, 0x80)]);
     let wrapped = wrap(&before, &root(), 3, &owner());
     let after = before.with_primary(2).unwrap();
-    let shared = SharedKeyring::fixed(before.with_primary(2).unwrap());
-    let (unwrapped, epoch) = unwrap(&shared, &wrapped, &owner()).ok().unwrap();
-    let rewrapped = wrap(&after, &unwrapped, epoch, &owner());
+    let rewrapped = rewrap(&after, &wrapped, &owner()).ok().unwrap().expect("it was under key 1");
+    assert!(rewrap(&after, &rewrapped, &owner()).ok().unwrap().is_none(), "it is under the primary key already");
     let only_new = SharedKeyring::fixed(after.with_disabled(1).unwrap().without(1).unwrap());
     let (back, epoch) = unwrap(&only_new, &rewrapped, &owner()).ok().unwrap();
     assert_eq!((back.as_bytes(), epoch), (root().as_bytes(), 3));
     let other = Context::new("session", &[b"default", b"bot-2"]);
     assert_eq!(unwrap(&only_new, &rewrapped, &other).err(), Some(UnwrapError::Corrupt));
+    // What is another owner's, or altered, is not wrapped anew for whoever asks.
+    assert_eq!(rewrap(&after, &wrapped, &other).err(), Some(UnwrapError::Corrupt));
+    let mut altered = wrapped;
+    altered[90] ^= 1;
+    assert_eq!(rewrap(&after, &altered, &owner()).err(), Some(UnwrapError::Corrupt));
     assert_eq!(unwrap(&only_new, &wrapped, &owner()).err(), Some(UnwrapError::UnknownKeyId(1)));
     let disabled = SharedKeyring::fixed(after.with_disabled(1).unwrap());
     assert_eq!(unwrap(&disabled, &wrapped, &owner()).err(), Some(UnwrapError::DisabledKeyId(1)));

@@ -25,7 +25,7 @@ use super::StartError;
 pub(super) use child::{Child, ChildError};
 use data_dir::DataDir;
 use server_binary::ServerBinary;
-pub use stop::{Stopped, stop_orphan};
+pub use stop::{Stopped, running_embedded, stop_orphan};
 
 /// Longest path of a unix socket that every system takes.
 const MAX_SOCKET_PATH: usize = 100;

@@ -1,6 +1,10 @@
 //! Ending a server, also one that nobody watches any more.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::time::{Instant, sleep, timeout};
@@ -20,6 +24,16 @@ pub enum Stopped {
     Ended,
     /// A sidecar uses it: it must be stopped itself. Says which.
     InUse(String),
+}
+
+/// The socket of the server that runs on this data directory, if one does.
+///
+/// # Errors
+/// When the directory cannot be read.
+pub fn running_embedded(data_dir: &Path) -> Result<Option<PathBuf>, String> {
+    let Some(dir) = DataDir::existing(data_dir)? else { return Ok(None) };
+    // The server holds its lock for as long as it lives.
+    Ok(if dir.server_lock()?.is_some() { None } else { dir.run().map(|run| run.socket) })
 }
 
 /// Ends a server that a killed sidecar left behind.

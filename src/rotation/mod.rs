@@ -1,0 +1,110 @@
+//! Rotating the keys that root keys are wrapped under: who runs with which keys, which owner is wrapped under which, and
+//! wrapping anew. What is sealed under a root key is never touched, so calls go on meanwhile.
+//!
+//! A key is safe to take away once no live sidecar wraps under it and no root key is wrapped under it; both are asked of the
+//! database, never assumed.
+
+mod canaries;
+mod census;
+mod registry;
+mod reload;
+mod rewrap;
+mod scripts;
+mod walk;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    canaries::{Mismatch, prove},
+    census::{Census, Wrapped, census},
+    registry::{ALIVE, Sidecar, sidecars},
+    rewrap::{Failure, Progress, RATE_DEFAULT, RATE_MAX},
+    scripts::ALL as SCRIPTS,
+};
+use crate::{crypto::SharedKeyring, error::Result, valkey::Link};
+
+/// Between two counts in the background; a rewrap and a look at the status count as well.
+const COUNT_EVERY: Duration = Duration::from_secs(15 * 60);
+/// What a count in the background may take.
+const COUNT_WITHIN: Duration = Duration::from_secs(120);
+
+/// The rotation, as one sidecar takes part in it.
+pub struct Rotation {
+    link: Link,
+    keyring: SharedKeyring,
+    /// Another one with each start.
+    id: String,
+    started_ms: u64,
+    counted: Mutex<Option<Arc<Census>>>,
+    stopping: CancellationToken,
+}
+
+impl Rotation {
+    /// Takes part from now on, until `stopping`: says that this sidecar is there, follows the keyring's file (SIGHUP, and
+    /// keys that only it has), and counts now and then.
+    pub fn start(link: Link, keyring: SharedKeyring, stopping: CancellationToken) -> Arc<Self> {
+        let mut id = [0; 16];
+        // Without randomness nothing else works either.
+        let _ = getrandom::fill(&mut id);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let rotation = Arc::new(Self {
+            link,
+            keyring,
+            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            started_ms: u64::try_from(now.as_millis()).unwrap_or(0),
+            counted: Mutex::default(),
+            stopping,
+        });
+        let tasks = Arc::clone(&rotation);
+        tokio::spawn(async move {
+            let stopping = tasks.stopping.clone();
+            tokio::select! {
+                () = stopping.cancelled() => {}
+                () = tasks.stay_registered() => {}
+                () = tasks.follow_the_file() => {}
+                () = tasks.count_now_and_then() => {}
+            }
+        });
+        rotation
+    }
+
+    /// The keyring in use.
+    pub fn keyring(&self) -> &SharedKeyring {
+        &self.keyring
+    }
+
+    /// How many root keys each key wraps, as last counted here: for metrics. None yet: nobody has counted. It is at most 15
+    /// minutes old while Valkey is there.
+    pub fn last_census(&self) -> Option<Arc<Census>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts, see [`census()`].
+    ///
+    /// # Errors
+    /// When Valkey does not answer inside the deadline.
+    pub async fn count(&self, deadline: Instant) -> Result<Arc<Census>> {
+        let counted = Arc::new(census(&self.link, deadline).await?);
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&counted));
+        Ok(counted)
+    }
+
+    async fn count_now_and_then(&self) {
+        loop {
+            // A database that sleeps is not woken for it.
+            if self.link.is_ready()
+                && let Err(error) = self.count(Instant::now() + COUNT_WITHIN).await
+            {
+                tracing::debug!(%error, "what each key wraps could not be counted");
+            }
+            let pause = if self.last_census().is_some() { COUNT_EVERY } else { Duration::from_secs(5) };
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
