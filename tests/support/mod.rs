@@ -19,6 +19,7 @@ pub mod caps;
 pub mod cli;
 pub mod conversations;
 pub mod folder;
+pub mod keys;
 pub mod leak;
 pub mod link;
 pub mod random;
