@@ -60,7 +60,8 @@ fn a_keyring_is_made_once_and_its_secrets_are_never_shown() {
     assert!(pannier(&[&["keys", "add"], &keyring[..]].concat()).status.success());
     let status = pannier(&[&["keys", "status", "--json"], &keyring[..]].concat());
     let shown: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
-    let keys: Vec<_> = shown["keys"].as_array().unwrap().iter().map(|key| (&key["id"], &key["state"])).collect();
+    let keys: Vec<_> =
+        shown["keys"].as_array().unwrap().iter().map(|key| (&key["id"], &key["state"])).collect();
     assert_eq!(serde_json::json!(keys), serde_json::json!([[1, "primary"], [2, "decrypt_only"]]));
     let after = fs::read_to_string(&file).unwrap();
     for secret in after.lines().filter(|line| line.contains("secret") || line.contains("index_key")) {

@@ -30,7 +30,8 @@ async fn a_sidecar_killed_in_the_middle_leaves_all_readable_and_the_next_run_end
     let (_valkey, mut sidecar) = support::start().await;
     keys::make_sessions(&sidecar, "bot", 300).await;
     promote(&sidecar).await;
-    let mut words = sidecar.admin().rewrap(RewrapRequest { owners_per_second: 150 }).await.unwrap().into_inner();
+    let mut words =
+        sidecar.admin().rewrap(RewrapRequest { owners_per_second: 150 }).await.unwrap().into_inner();
     loop {
         let word = words.message().await.unwrap().expect("it goes on");
         assert!(!word.done, "it was too quick to be killed");
@@ -55,7 +56,9 @@ async fn two_at_once_move_each_root_key_once() {
     let valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "everysec"));
     let (one, two) = keys::two(&valkey).await;
     keys::make_sessions(&one, "bot", 400).await;
-    promote(&one).await;
+    keys::done(&one, &["add"]);
+    keys::spread(&one, &two, &[(1, P), (2, D)]).await;
+    keys::done(&one, &["promote", "2"]);
     keys::spread(&one, &two, &[(1, D), (2, P)]).await;
     let (a, b) = tokio::join!(keys::rewrap(&one, 100_000), keys::rewrap(&two, 100_000));
     let (a, b) = (a.unwrap(), b.unwrap());
@@ -102,7 +105,8 @@ async fn it_goes_on_after_valkey_was_killed() {
     let (mut valkey, sidecar) = support::start().await;
     keys::make_sessions(&sidecar, "bot", 200).await;
     promote(&sidecar).await;
-    let mut words = sidecar.admin().rewrap(RewrapRequest { owners_per_second: 100 }).await.unwrap().into_inner();
+    let mut words =
+        sidecar.admin().rewrap(RewrapRequest { owners_per_second: 100 }).await.unwrap().into_inner();
     words.message().await.unwrap().unwrap();
     valkey.restart();
     let mut last = None;
@@ -129,7 +133,11 @@ async fn a_root_key_in_another_owners_place_is_named_and_not_wrapped_anew() {
     let ended = keys::rewrap(&sidecar, 0).await.unwrap();
     assert_eq!((ended.moved, ended.failed), (4, 1), "{ended:?}");
     let failure = &ended.failures[0];
-    assert_eq!((failure.kind.as_str(), failure.reason.as_str()), ("session", "CORRUPT_RECORD"), "{failure:?}");
+    assert_eq!(
+        (failure.kind.as_str(), failure.reason.as_str()),
+        ("session", "CORRUPT_RECORD"),
+        "{failure:?}"
+    );
     assert!(failure.name.starts_with("bot-") && failure.namespace == "default", "{failure:?}");
     assert_eq!(hget(&valkey, a, "k"), key_b, "it stays as it is");
 
@@ -157,6 +165,20 @@ async fn a_root_key_in_another_owners_place_is_named_and_not_wrapped_anew() {
     assert_eq!(refused, 1);
     hset(&valkey, a, "k", &good);
     keys::check_sessions(&fresh, "bot", 5).await;
+}
+
+#[tokio::test]
+async fn it_works_in_a_full_valkey() {
+    let (valkey, sidecar) = support::start().await;
+    keys::make_sessions(&sidecar, "bot", 20).await;
+    promote(&sidecar).await;
+    let _: String = valkey.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = sidecar.blobs().save("blob", b"bytes").await.unwrap_err();
+    assert_eq!(refused.why(), (Code::ResourceExhausted, "VALKEY_OUT_OF_MEMORY"), "it is full");
+    let ended = keys::rewrap(&sidecar, 0).await.unwrap();
+    assert_eq!((ended.moved, ended.failed, ended.done), (20, 0, true), "{ended:?}");
+    assert_eq!(counts(&sidecar).await, (0, 20));
+    keys::check_sessions(&sidecar, "bot", 20).await;
 }
 
 /// A root key that has no name, or is none: counted, and told apart.

@@ -6,8 +6,14 @@ mod support;
 
 use std::{fs, time::Duration};
 
-use pannier::proto::v1::KeyState;
-use support::{Options, Sidecar, Valkey, ValkeyOptions, keys};
+use pannier::proto::v1::{ClaimRequest, CompleteClaimRequest, KeyState};
+use support::{
+    Options, Sidecar, Valkey, ValkeyOptions,
+    attach::{Attach, open},
+    keys,
+    small::{answered, claim, complete},
+    unary::Unary,
+};
 use tonic::Code;
 
 const P: KeyState = KeyState::Primary;
@@ -30,13 +36,17 @@ async fn promote_and_rewrap_are_refused_while_a_sidecar_lacks_the_key_and_name_i
     keys::reload(&one, &[(1, P), (2, D)]).await;
     let before = fs::read(one.keyring()).unwrap();
     let said = keys::refused(&one, &["promote", "2"], 1);
-    assert!(said.contains(&format!(":{}", two.pid())) && !said.contains(&format!(":{}", one.pid())), "{said}");
+    assert!(
+        said.contains(&format!(":{}", two.pid())) && !said.contains(&format!(":{}", one.pid())),
+        "{said}"
+    );
     assert_eq!(fs::read(one.keyring()).unwrap(), before, "the file is as it was");
     assert!(keys::refused(&one, &["promote", "9"], 78).contains("there is no key 9"));
 
     // Somebody has done it by hand all the same.
     let text = fs::read_to_string(one.keyring()).unwrap();
-    let by_hand = text.replace("primary", "later").replace("decrypt_only", "primary").replace("later", "decrypt_only");
+    let by_hand =
+        text.replace("primary", "later").replace("decrypt_only", "primary").replace("later", "decrypt_only");
     keys::write(&one.keyring(), &by_hand);
     keys::reload(&one, &[(1, D), (2, P)]).await;
     let refused = keys::rewrap(&one, 0).await.unwrap_err();
@@ -44,10 +54,28 @@ async fn promote_and_rewrap_are_refused_while_a_sidecar_lacks_the_key_and_name_i
     assert!(refused.message.contains(&format!(":{}", two.pid())), "{refused:?}");
     assert_eq!(keys::wraps(&one, 1).await.owners, 2, "nothing was moved");
 
+    // What is made under a key that the other lacks is "wrong key" there: not absent, and nothing is made in its place.
+    keys::make_sessions(&one, "new", 1).await;
+    let mismatch = (Code::FailedPrecondition, "KEY_MISMATCH");
+    let refused = Unary::of(&two).get("new-0", "creds", &["creds"]).await.unwrap_err();
+    assert_eq!(refused.why(), mismatch, "{refused:?}");
+    let refused = Attach::open(two.channel(), open("new-0", "late")).await.err().unwrap();
+    assert_eq!(refused.why(), mismatch, "{refused:?}");
+    one.blobs().save("blob", b"bytes").await.unwrap();
+    assert_eq!(two.blobs().fetch("blob").await.unwrap_err().why(), mismatch);
+    assert_eq!(two.blobs().save("blob", b"other").await.unwrap_err().why(), mismatch);
+    let foreign = || ClaimRequest { namespace: "new".into(), ..claim("one") };
+    let fence = one.dedup().claim(foreign()).await.unwrap().into_inner().fence;
+    let answer = CompleteClaimRequest { namespace: "new".into(), ..complete("one", fence, b"the answer") };
+    one.dedup().complete_claim(answer).await.unwrap();
+    assert_eq!(answered(two.dedup().claim(foreign()).await).unwrap_err().why(), mismatch);
+    keys::check_sessions(&one, "new", 1).await;
+
     // Once it has stopped it is in nobody's way.
     two.stop().await;
     keys::alive(&one, 1).await;
-    assert_eq!(keys::rewrap(&one, 0).await.unwrap().moved, 2);
+    let ended = keys::rewrap(&one, 0).await.unwrap();
+    assert_eq!((ended.moved, ended.skipped), (2, 3), "{ended:?}");
     assert!(keys::done(&one, &["promote", "2"]).contains("1 sidecar runs"));
 }
 
@@ -111,15 +139,28 @@ async fn status_shows_file_and_sidecars_and_says_when_they_differ() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|key| (key["id"].as_u64(), key["state"].as_str(), key["in_use"].as_str(), key["owners"].as_u64()))
+        .map(|key| {
+            (key["id"].as_u64(), key["state"].as_str(), key["in_use"].as_str(), key["owners"].as_u64())
+        })
         .collect();
-    assert_eq!(rows, [
-        (Some(1), Some("primary"), Some("primary"), Some(3)),
-        (Some(2), Some("decrypt_only"), Some("decrypt_only"), Some(0))
-    ]);
+    assert_eq!(
+        rows,
+        [
+            (Some(1), Some("primary"), Some("primary"), Some(3)),
+            (Some(2), Some("decrypt_only"), Some("decrypt_only"), Some(0))
+        ]
+    );
     assert_eq!(shown["sidecars"][0]["keys"].as_array().unwrap().len(), 2, "{shown}");
 
-    let alone = support::pannier(&["keys", "status", "--json", "--keyring", support::path_str(&sidecar.keyring()), "--address", "/tmp/no/such.sock"]);
+    let alone = support::pannier(&[
+        "keys",
+        "status",
+        "--json",
+        "--keyring",
+        support::path_str(&sidecar.keyring()),
+        "--address",
+        "/tmp/no/such.sock",
+    ]);
     let alone: serde_json::Value = serde_json::from_slice(&alone.stdout).unwrap();
     assert!(alone["sidecars"].is_null() && alone["keys"].as_array().unwrap().len() == 2, "{alone}");
 }
@@ -130,7 +171,12 @@ async fn an_entry_of_a_later_version_is_not_taken_for_nobody() {
     let (valkey, sidecar) = support::start().await;
     keys::done(&sidecar, &["add"]);
     keys::reload(&sidecar, &[(1, P), (2, D)]).await;
-    redis::cmd("HSET").arg(REGISTRY).arg("ffff").arg("9 of a new kind").exec(&mut valkey.connection()).unwrap();
+    redis::cmd("HSET")
+        .arg(REGISTRY)
+        .arg("ffff")
+        .arg("9 of a new kind")
+        .exec(&mut valkey.connection())
+        .unwrap();
     let said = keys::refused(&sidecar, &["promote", "2"], 69);
     assert!(said.contains("unknown shape"), "{said}");
 }

@@ -43,7 +43,8 @@ async fn a_file_that_is_wrong_leaves_the_old_keyring_in_use_and_one_line_says_wh
     let other_index = {
         let (keyring, _) = good.split_once("[[key]]").unwrap();
         let index = keyring.split('"').nth(1).unwrap();
-        let other = if index.starts_with('A') { index.replacen('A', "B", 1) } else { format!("A{}", &index[1..]) };
+        let other =
+            if index.starts_with('A') { index.replacen('A', "B", 1) } else { format!("A{}", &index[1..]) };
         good.replace(index, &other)
     };
     for (n, (bad, why)) in [
@@ -59,7 +60,11 @@ async fn a_file_that_is_wrong_leaves_the_old_keyring_in_use_and_one_line_says_wh
         sidecar.signal(Signal::HUP);
         let lines = logged(&sidecar, NOT_TAKEN, n + 1).await;
         assert_eq!(lines.len(), n + 1, "one line each");
-        assert!(lines[n].contains(why) && lines[n].contains("\"ERROR\"") && !lines[n].contains(secret), "{}", lines[n]);
+        assert!(
+            lines[n].contains(why) && lines[n].contains("\"ERROR\"") && !lines[n].contains(secret),
+            "{}",
+            lines[n]
+        );
         keys::check_sessions(&sidecar, "bot", 2).await;
     }
     fs::remove_file(sidecar.keyring()).unwrap();
@@ -114,7 +119,8 @@ async fn a_key_that_only_the_file_has_is_read_once_and_taken() {
     let said = keys::refused(&one, &["promote", "2"], 1);
     assert!(said.contains(&format!(":{}", two.pid())), "{said}");
     let text = fs::read_to_string(one.keyring()).unwrap();
-    let by_hand = text.replace("primary", "later").replace("decrypt_only", "primary").replace("later", "decrypt_only");
+    let by_hand =
+        text.replace("primary", "later").replace("decrypt_only", "primary").replace("later", "decrypt_only");
     keys::write(&one.keyring(), &by_hand);
     keys::reload(&one, &[(1, D), (2, P)]).await;
     keys::make_sessions(&one, "new", 1).await;
@@ -139,12 +145,18 @@ async fn a_key_disabled_by_hand_is_a_mismatch_until_it_is_enabled_again() {
     keys::reload(&sidecar, &[(1, P), (2, D)]).await;
     keys::done(&sidecar, &["promote", "2"]);
     keys::reload(&sidecar, &[(1, D), (2, P)]).await;
-    assert!(keys::refused(&sidecar, &["disable", "2"], 78).contains("is the primary: promote another one first"));
+    assert!(
+        keys::refused(&sidecar, &["disable", "2"], 78).contains("is the primary: promote another one first")
+    );
     let good = fs::read_to_string(sidecar.keyring()).unwrap();
     keys::write(&sidecar.keyring(), &good.replace("decrypt_only", "disabled"));
     keys::reload(&sidecar, &[(1, X), (2, P)]).await;
     let refused = Unary::of(&sidecar).get("bot-1", "creds", &["creds"]).await.unwrap_err();
-    assert_eq!(refused.why(), (Code::FailedPrecondition, "KEY_MISMATCH"), "also from a cache of before: {refused:?}");
+    assert_eq!(
+        refused.why(),
+        (Code::FailedPrecondition, "KEY_MISMATCH"),
+        "also from a cache of before: {refused:?}"
+    );
     let ended = keys::rewrap(&sidecar, 0).await.unwrap();
     assert_eq!((ended.moved, ended.failed), (0, 2));
     assert!(ended.failures.iter().all(|failure| failure.reason == "KEY_MISMATCH"), "{ended:?}");
@@ -183,5 +195,8 @@ async fn a_lost_keyring_is_said_to_be_lost_and_none_is_made() {
     fs::remove_file(sidecar.keyring()).unwrap();
     sidecar.spawn();
     assert_eq!(sidecar.wait_exit(Duration::from_secs(10)).await.code(), Some(78));
-    assert!(sidecar.logs().contains("is gone: restore keyring.toml from its backup") && !sidecar.keyring().exists());
+    assert!(
+        sidecar.logs().contains("is gone: restore keyring.toml from its backup")
+            && !sidecar.keyring().exists()
+    );
 }

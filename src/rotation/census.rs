@@ -61,7 +61,9 @@ pub async fn census(link: &Link, deadline: Instant) -> Result<Census> {
             for tags in walk::bucket(link, kind, bucket, deadline).await?.chunks(BATCH) {
                 for owner in walk::read(link, kind, tags, deadline).await? {
                     let live = owner.live.iter().map(|wrapped| (wrapped, false));
-                    for (wrapped, archived) in live.chain(owner.archived.iter().map(|wrapped| (wrapped, true))) {
+                    for (wrapped, archived) in
+                        live.chain(owner.archived.iter().map(|wrapped| (wrapped, true)))
+                    {
                         let Some(id) = wrapped_kek_id(wrapped) else {
                             census.damaged += 1;
                             continue;

@@ -91,7 +91,8 @@ fn key(link: &Link) -> Vec<u8> {
 pub async fn sidecars(link: &Link, keyring: &Keyring, deadline: Instant) -> Result<Vec<Sidecar>> {
     let mut read = cmd("HGETALL");
     read.arg(key(link));
-    let mut replies = link.read(Lane::Small, &[Op::Cmd(read), Op::Cmd(cmd("TIME"))], deadline).await?.into_iter();
+    let mut replies =
+        link.read(Lane::Small, &[Op::Cmd(read), Op::Cmd(cmd("TIME"))], deadline).await?.into_iter();
     let mut next = || replies.next().unwrap_or(Value::Nil);
     let (entries, now_ms) = (pairs(next())?, reply::micros(&next())? / 1000);
     let mut found = Vec::with_capacity(entries.len());

@@ -12,10 +12,10 @@ use super::{Rotation, canaries::prove};
 
 /// How long an answer of the database is waited for. Without one the file is taken: the next connection is not used before its
 /// keys are proved.
-const PROVE_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// After a file that was refused, before it is looked at again for a key that is missed.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Before a second look, where nobody has asked for it.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 impl Rotation {
     pub(super) async fn follow_the_file(&self) {
@@ -39,7 +39,13 @@ impl Rotation {
                         let (primary, keys) = (fresh.primary_id(), fresh.ids().len());
                         let new_primary = self.keyring.take(fresh);
                         let proved = proved.is_ok();
-                        tracing::info!(new_primary, primary, keys, proved, "the keyring was read again: it has changed");
+                        tracing::info!(
+                            new_primary,
+                            primary,
+                            keys,
+                            proved,
+                            "the keyring was read again: it has changed"
+                        );
                         said.clear();
                         continue;
                     }

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     Rotation,
-    canaries::prove,
+    canaries::{note_rewrapped, prove},
     registry::sidecars,
     scripts,
     walk::{self, BATCH, KINDS, Kind, Owner},
@@ -156,6 +156,12 @@ impl Run<'_> {
                 }
             }
         }
+        if self.progress.failed == 0 {
+            // From now on a keyring without this key is an old copy. A full Valkey takes no note; the next run makes it.
+            if let Err(error) = note_rewrapped(&self.rotation.link, self.progress.key_id, soon()).await {
+                tracing::warn!(%error, "that everything was wrapped anew could not be noted: old keyrings are not refused yet");
+            }
+        }
         self.progress.done = true;
         self.say(true).await;
         Ok(())
@@ -169,8 +175,7 @@ impl Run<'_> {
         let mut owners = walk::read(link, kind, tags, soon()).await?;
         self.progress.looked_at += tags.len() as u64;
         for attempt in 1..=TRIES {
-            let became =
-                try_join_all(owners.iter().map(async |owner| self.owner(kind, owner).await)).await?;
+            let became = try_join_all(owners.iter().map(async |owner| self.owner(kind, owner).await)).await?;
             let mut again = Vec::new();
             for (owner, became) in owners.iter().zip(became) {
                 // Looked at once more as a whole. What goes on changing is being moved by others.

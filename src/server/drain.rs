@@ -10,7 +10,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{STOP_WITHIN, accept::Steps, health::Readiness, socket::SocketFile};
-use crate::{blob::Blobs, pipe::Pipes, rotation::Rotation, schedule::Schedules, session::Sessions, valkey::Link};
+use crate::{
+    blob::Blobs, pipe::Pipes, rotation::Rotation, schedule::Schedules, session::Sessions, valkey::Link,
+};
 
 /// Calls in progress get this long after the drain delay: more than the deadline of a unary call, and of a commit all but
 /// a little.

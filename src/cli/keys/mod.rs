@@ -68,7 +68,9 @@ impl Place {
     /// The file's path, and whether it is that of a data directory.
     fn find(self) -> Outcome<(PathBuf, bool)> {
         let given = |flag: Option<PathBuf>, variable: &str| {
-            flag.or_else(|| process_environment(variable).filter(|value| !value.is_empty()).map(PathBuf::from))
+            flag.or_else(|| {
+                process_environment(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+            })
         };
         let data_dir =
             given(self.data_dir, "PANNIER_DATA_DIR").or_else(|| default_data_dir(&process_environment));

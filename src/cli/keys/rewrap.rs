@@ -94,7 +94,10 @@ impl Rewrap {
         if last.failed > 0 {
             return Err(Failed::new(
                 NO,
-                format!("{} root keys stay under their old key: keep it, and see the reasons above", last.failed),
+                format!(
+                    "{} root keys stay under their old key: keep it, and see the reasons above",
+                    last.failed
+                ),
             ));
         }
         Ok(())

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::{
     cli::{
-        outcome::{Failed, NO, Outcome, UNAVAILABLE},
+        outcome::{CONFIG, Failed, NO, Outcome, UNAVAILABLE},
         output,
     },
     config::{Config, Flags},
     crypto::{KeyState, Keyring, KeyringError},
     error::Error,
-    rotation::{Sidecar, census, sidecars},
+    rotation::{Sidecar, census, prove, sidecars},
     server::{Visit, visit},
     valkey::install_crypto_provider,
 };
@@ -105,6 +105,8 @@ impl Place {
         install_crypto_provider();
         let visit = visit(&config, CONNECT).await?;
         let keyring = visit.keyring.current();
+        let proved = prove(&visit.link, &keyring, Instant::now() + CONNECT).await.map_err(Error::from)?;
+        proved.map_err(|mismatch| Failed::new(CONFIG, mismatch.to_string()))?;
         let running = sidecars(&visit.link, &keyring, Instant::now() + CONNECT).await?;
         Ok(Self { config, visit, running })
     }
@@ -170,9 +172,7 @@ impl Promote {
             "Copy the keyring file there and send a SIGHUP first (`pannier keys status` shows who knows which)",
             |sidecar| !sidecar.opens(id),
         )?;
-        place
-            .edit(&format!("key {id} is the primary now"), |keyring| keyring.with_primary(id))
-            .await?;
+        place.edit(&format!("key {id} is the primary now"), |keyring| keyring.with_primary(id)).await?;
         output::note("When every sidecar has it: pannier keys rewrap");
         Ok(())
     }

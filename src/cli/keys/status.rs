@@ -94,7 +94,8 @@ impl Status {
         let asked = match self.target.channel() {
             Ok(channel) => {
                 let mut client = AdminServiceClient::new(channel);
-                let status = client.key_status(self.target.request(v1::KeyStatusRequest {})).await?.into_inner();
+                let status =
+                    client.key_status(self.target.request(v1::KeyStatusRequest {})).await?.into_inner();
                 let sidecars = client.list_sidecars(self.target.request(v1::ListSidecarsRequest {})).await?;
                 Some((status, sidecars.into_inner().sidecars))
             }

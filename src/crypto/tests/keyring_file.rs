@@ -219,14 +219,21 @@ fn an_edit_keeps_comments_and_layout() {
     Keyring::edit(&path, |keyring| keyring.with_disabled(1)).unwrap();
     let removed = Keyring::edit(&path, |keyring| keyring.without(1)).unwrap();
     let last = fs::read_to_string(&path).unwrap();
-    assert!(!last.contains(&secret(&text, 1)) && last.contains(&secret(&text, 2)), "a removed key leaves nothing");
+    assert!(
+        !last.contains(&secret(&text, 1)) && last.contains(&secret(&text, 2)),
+        "a removed key leaves nothing"
+    );
     assert!(last.contains("# the end"));
     let added = Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap();
     assert!(Keyring::load(&path).unwrap().same(&added) && !added.same(&removed));
     assert!(fs::read_to_string(&path).unwrap().contains("# the end"));
 
     // What is written in another way is written anew, whole.
-    let odd = format!("index_key = {}\nkey = [{{ id = 7, state = \"primary\", secret = {} }}]\n", secret(&text, 2), secret(&text, 1));
+    let odd = format!(
+        "index_key = {}\nkey = [{{ id = 7, state = \"primary\", secret = {} }}]\n",
+        secret(&text, 2),
+        secret(&text, 1)
+    );
     fs::write(&path, odd).unwrap();
     let edited = Keyring::edit(&path, |keyring| Ok(keyring.with_new_key()?.0)).unwrap();
     assert!(Keyring::load(&path).unwrap().same(&edited));

@@ -180,7 +180,10 @@ fn a_rewrapped_key_keeps_its_context() {
     let wrapped = wrap(&before, &root(), 3, &owner());
     let after = before.with_primary(2).unwrap();
     let rewrapped = rewrap(&after, &wrapped, &owner()).ok().unwrap().expect("it was under key 1");
-    assert!(rewrap(&after, &rewrapped, &owner()).ok().unwrap().is_none(), "it is under the primary key already");
+    assert!(
+        rewrap(&after, &rewrapped, &owner()).ok().unwrap().is_none(),
+        "it is under the primary key already"
+    );
     let only_new = SharedKeyring::fixed(after.with_disabled(1).unwrap().without(1).unwrap());
     let (back, epoch) = unwrap(&only_new, &rewrapped, &owner()).ok().unwrap();
     assert_eq!((back.as_bytes(), epoch), (root().as_bytes(), 3));

@@ -23,20 +23,43 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from pannier._gen import session_pb2 as pannier_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pannier/v1/admin.proto\x12\npannier.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18pannier/v1/session.proto\"\x13\n\x11ServerInfoRequest\"\xbc\x02\n\x12ServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x16\n\x0e\x65ngine_version\x18\x03 \x01(\t\x12\x10\n\x08topology\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12*\n\ndurability\x18\x06 \x01(\x0e\x32\x16.pannier.v1.Durability\x12\x16\n\x0eprimary_key_id\x18\x07 \x01(\r\x12\x0f\n\x07key_ids\x18\x08 \x03(\r\x12\x13\n\x0b\x63onnections\x18\t \x01(\r\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x61ttached_sessions\x18\x0b \x01(\r\x12\x0c\n\x04tzdb\x18\x0c \x01(\t\x12\x10\n\x08store_id\x18\r \x01(\t2[\n\x0c\x41\x64minService\x12K\n\nServerInfo\x12\x1d.pannier.v1.ServerInfoRequest\x1a\x1e.pannier.v1.ServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pannier/v1/admin.proto\x12\npannier.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18pannier/v1/session.proto\"\x13\n\x11ServerInfoRequest\"\xbc\x02\n\x12ServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x16\n\x0e\x65ngine_version\x18\x03 \x01(\t\x12\x10\n\x08topology\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12*\n\ndurability\x18\x06 \x01(\x0e\x32\x16.pannier.v1.Durability\x12\x16\n\x0eprimary_key_id\x18\x07 \x01(\r\x12\x0f\n\x07key_ids\x18\x08 \x03(\r\x12\x13\n\x0b\x63onnections\x18\t \x01(\r\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x61ttached_sessions\x18\x0b \x01(\r\x12\x0c\n\x04tzdb\x18\x0c \x01(\t\x12\x10\n\x08store_id\x18\r \x01(\t\"\x12\n\x10KeyStatusRequest\"F\n\x11KeyStatusResponse\x12 \n\x04keys\x18\x01 \x03(\x0b\x32\x12.pannier.v1.KeyUse\x12\x0f\n\x07\x64\x61maged\x18\x02 \x01(\x04\"\x90\x01\n\x06KeyUse\x12\n\n\x02id\x18\x01 \x01(\r\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.pannier.v1.KeyState\x12\x0e\n\x06owners\x18\x03 \x01(\x04\x12\x10\n\x08sessions\x18\x04 \x01(\x04\x12\x10\n\x08\x61rchives\x18\x05 \x01(\x04\x12\r\n\x05\x62lobs\x18\x06 \x01(\x04\x12\x12\n\nnamespaces\x18\x07 \x01(\x04\"\x15\n\x13ListSidecarsRequest\"A\n\x14ListSidecarsResponse\x12)\n\x08sidecars\x18\x01 \x03(\x0b\x32\x17.pannier.v1.SidecarInfo\"\xc8\x01\n\x0bSidecarInfo\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12.\n\nstarted_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07seen_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x04keys\x18\x06 \x03(\x0b\x32\x16.pannier.v1.SidecarKey\x12\x0b\n\x03own\x18\x07 \x01(\x08\"=\n\nSidecarKey\x12\n\n\x02id\x18\x01 \x01(\r\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.pannier.v1.KeyState\"*\n\rRewrapRequest\x12\x19\n\x11owners_per_second\x18\x01 \x01(\r\"\xd9\x01\n\x0eRewrapResponse\x12\x0e\n\x06key_id\x18\x01 \x01(\r\x12\r\n\x05total\x18\x02 \x01(\x04\x12\x11\n\tlooked_at\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x0f\n\x07skipped\x18\x05 \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\x04\x12+\n\x08\x66\x61ilures\x18\x07 \x03(\x0b\x32\x19.pannier.v1.RewrapFailure\x12\x0c\n\x04\x64one\x18\x08 \x01(\x08\x12*\n\x07\x65lapsed\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\"_\n\rRewrapFailure\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0f\n\x07message\x18\x05 \x01(\t*p\n\x08KeyState\x12\x19\n\x15KEY_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11KEY_STATE_PRIMARY\x10\x01\x12\x1a\n\x16KEY_STATE_DECRYPT_ONLY\x10\x02\x12\x16\n\x12KEY_STATE_DISABLED\x10\x03\x32\xbb\x02\n\x0c\x41\x64minService\x12K\n\nServerInfo\x12\x1d.pannier.v1.ServerInfoRequest\x1a\x1e.pannier.v1.ServerInfoResponse\x12H\n\tKeyStatus\x12\x1c.pannier.v1.KeyStatusRequest\x1a\x1d.pannier.v1.KeyStatusResponse\x12Q\n\x0cListSidecars\x12\x1f.pannier.v1.ListSidecarsRequest\x1a .pannier.v1.ListSidecarsResponse\x12\x41\n\x06Rewrap\x12\x19.pannier.v1.RewrapRequest\x1a\x1a.pannier.v1.RewrapResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pannier.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SERVERINFOREQUEST']._serialized_start=96
-  _globals['_SERVERINFOREQUEST']._serialized_end=115
-  _globals['_SERVERINFORESPONSE']._serialized_start=118
-  _globals['_SERVERINFORESPONSE']._serialized_end=434
-  _globals['_ADMINSERVICE']._serialized_start=436
-  _globals['_ADMINSERVICE']._serialized_end=527
+  _globals['_KEYSTATE']._serialized_start=1425
+  _globals['_KEYSTATE']._serialized_end=1537
+  _globals['_SERVERINFOREQUEST']._serialized_start=129
+  _globals['_SERVERINFOREQUEST']._serialized_end=148
+  _globals['_SERVERINFORESPONSE']._serialized_start=151
+  _globals['_SERVERINFORESPONSE']._serialized_end=467
+  _globals['_KEYSTATUSREQUEST']._serialized_start=469
+  _globals['_KEYSTATUSREQUEST']._serialized_end=487
+  _globals['_KEYSTATUSRESPONSE']._serialized_start=489
+  _globals['_KEYSTATUSRESPONSE']._serialized_end=559
+  _globals['_KEYUSE']._serialized_start=562
+  _globals['_KEYUSE']._serialized_end=706
+  _globals['_LISTSIDECARSREQUEST']._serialized_start=708
+  _globals['_LISTSIDECARSREQUEST']._serialized_end=729
+  _globals['_LISTSIDECARSRESPONSE']._serialized_start=731
+  _globals['_LISTSIDECARSRESPONSE']._serialized_end=796
+  _globals['_SIDECARINFO']._serialized_start=799
+  _globals['_SIDECARINFO']._serialized_end=999
+  _globals['_SIDECARKEY']._serialized_start=1001
+  _globals['_SIDECARKEY']._serialized_end=1062
+  _globals['_REWRAPREQUEST']._serialized_start=1064
+  _globals['_REWRAPREQUEST']._serialized_end=1106
+  _globals['_REWRAPRESPONSE']._serialized_start=1109
+  _globals['_REWRAPRESPONSE']._serialized_end=1326
+  _globals['_REWRAPFAILURE']._serialized_start=1328
+  _globals['_REWRAPFAILURE']._serialized_end=1423
+  _globals['_ADMINSERVICE']._serialized_start=1540
+  _globals['_ADMINSERVICE']._serialized_end=1855
 # @@protoc_insertion_point(module_scope)

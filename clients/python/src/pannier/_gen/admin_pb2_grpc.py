@@ -41,6 +41,21 @@ class AdminServiceStub(object):
                 request_serializer=pannier_dot_v1_dot_admin__pb2.ServerInfoRequest.SerializeToString,
                 response_deserializer=pannier_dot_v1_dot_admin__pb2.ServerInfoResponse.FromString,
                 _registered_method=True)
+        self.KeyStatus = channel.unary_unary(
+                '/pannier.v1.AdminService/KeyStatus',
+                request_serializer=pannier_dot_v1_dot_admin__pb2.KeyStatusRequest.SerializeToString,
+                response_deserializer=pannier_dot_v1_dot_admin__pb2.KeyStatusResponse.FromString,
+                _registered_method=True)
+        self.ListSidecars = channel.unary_unary(
+                '/pannier.v1.AdminService/ListSidecars',
+                request_serializer=pannier_dot_v1_dot_admin__pb2.ListSidecarsRequest.SerializeToString,
+                response_deserializer=pannier_dot_v1_dot_admin__pb2.ListSidecarsResponse.FromString,
+                _registered_method=True)
+        self.Rewrap = channel.unary_stream(
+                '/pannier.v1.AdminService/Rewrap',
+                request_serializer=pannier_dot_v1_dot_admin__pb2.RewrapRequest.SerializeToString,
+                response_deserializer=pannier_dot_v1_dot_admin__pb2.RewrapResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -55,6 +70,34 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def KeyStatus(self, request, context):
+        """The keys of the keyring that this sidecar uses, and how many root keys of the database each of them wraps. It reads
+        every owner, about 10 000 in a second: give it a deadline to match (default 5 s, at most 120 s).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSidecars(self, request, context):
+        """The sidecars on this database that are alive, and the keys they know. Each writes itself down every 30 s and at once when its
+        keyring changes, and takes itself out when it stops; one not seen for 90 s by Valkey's clock counts as gone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rewrap(self, request, context):
+        """Wraps every root key that is not under the primary key under it: of sessions and their archives, blobs and namespaces. The records
+        themselves stay as they are, and so do calls. Safe to break off, to send again and to run twice at once: each key is
+        replaced by compare-and-set, and what is under the primary key is skipped. Progress comes about four times a second; the last
+        message has `done`. Failures of single keys are in the messages and do not end it.
+        Errors: FAILED_PRECONDITION WRONG_STATE (a live sidecar lacks the primary key: named), KEY_MISMATCH (the keyring is not the
+        database's); ABORTED BUSY (another key became the primary meanwhile: send it again); UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -62,6 +105,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ServerInfo,
                     request_deserializer=pannier_dot_v1_dot_admin__pb2.ServerInfoRequest.FromString,
                     response_serializer=pannier_dot_v1_dot_admin__pb2.ServerInfoResponse.SerializeToString,
+            ),
+            'KeyStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeyStatus,
+                    request_deserializer=pannier_dot_v1_dot_admin__pb2.KeyStatusRequest.FromString,
+                    response_serializer=pannier_dot_v1_dot_admin__pb2.KeyStatusResponse.SerializeToString,
+            ),
+            'ListSidecars': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSidecars,
+                    request_deserializer=pannier_dot_v1_dot_admin__pb2.ListSidecarsRequest.FromString,
+                    response_serializer=pannier_dot_v1_dot_admin__pb2.ListSidecarsResponse.SerializeToString,
+            ),
+            'Rewrap': grpc.unary_stream_rpc_method_handler(
+                    servicer.Rewrap,
+                    request_deserializer=pannier_dot_v1_dot_admin__pb2.RewrapRequest.FromString,
+                    response_serializer=pannier_dot_v1_dot_admin__pb2.RewrapResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -93,6 +151,87 @@ class AdminService(object):
             '/pannier.v1.AdminService/ServerInfo',
             pannier_dot_v1_dot_admin__pb2.ServerInfoRequest.SerializeToString,
             pannier_dot_v1_dot_admin__pb2.ServerInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeyStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pannier.v1.AdminService/KeyStatus',
+            pannier_dot_v1_dot_admin__pb2.KeyStatusRequest.SerializeToString,
+            pannier_dot_v1_dot_admin__pb2.KeyStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSidecars(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pannier.v1.AdminService/ListSidecars',
+            pannier_dot_v1_dot_admin__pb2.ListSidecarsRequest.SerializeToString,
+            pannier_dot_v1_dot_admin__pb2.ListSidecarsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rewrap(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/pannier.v1.AdminService/Rewrap',
+            pannier_dot_v1_dot_admin__pb2.RewrapRequest.SerializeToString,
+            pannier_dot_v1_dot_admin__pb2.RewrapResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -11,7 +11,9 @@ import {
   type ChannelCredentials,
   Client,
   type ClientOptions,
+  type ClientReadableStream,
   type ClientUnaryCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
@@ -19,11 +21,25 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Duration } from "../../google/protobuf/duration.js";
+import { Timestamp } from "../../google/protobuf/timestamp.js";
 import { Durability } from "./session.js";
 
 export const protobufPackage = "pannier.v1";
 
 export const protobufFileName = "pannier/v1/admin.proto";
+
+/** What a key of the keyring is used for. */
+export enum KeyState {
+  /** KEY_STATE_UNSPECIFIED - The keyring does not have the key. */
+  KEY_STATE_UNSPECIFIED = 0,
+  /** KEY_STATE_PRIMARY - Wraps and unwraps. Exactly one key does. */
+  KEY_STATE_PRIMARY = 1,
+  /** KEY_STATE_DECRYPT_ONLY - Unwraps only. */
+  KEY_STATE_DECRYPT_ONLY = 2,
+  /** KEY_STATE_DISABLED - Neither; on its way out. */
+  KEY_STATE_DISABLED = 3,
+  UNRECOGNIZED = -1,
+}
 
 /** See AdminService.ServerInfo. */
 export interface ServerInfoRequest {
@@ -57,6 +73,105 @@ export interface ServerInfoResponse {
   tzdb: string;
   /** The database's own id. */
   storeId: string;
+}
+
+/** See AdminService.KeyStatus. */
+export interface KeyStatusRequest {
+}
+
+/** See AdminService.KeyStatus. */
+export interface KeyStatusResponse {
+  /** In the keyring's order; behind them those that it does not have and that root keys are wrapped under all the same. */
+  keys: KeyUse[];
+  /** Root keys that are none: damaged, or of a later format. */
+  damaged: bigint;
+}
+
+/** One key, and what it wraps. */
+export interface KeyUse {
+  id: number;
+  state: KeyState;
+  /** Root keys that it wraps: the sum of the following. At 0 nothing needs the key. */
+  owners: bigint;
+  /** Live sessions. */
+  sessions: bigint;
+  /** Soft-deleted incarnations of sessions. */
+  archives: bigint;
+  blobs: bigint;
+  /** What claims, conversations, caps and jobs are sealed under. */
+  namespaces: bigint;
+}
+
+/** See AdminService.ListSidecars. */
+export interface ListSidecarsRequest {
+}
+
+/** See AdminService.ListSidecars. */
+export interface ListSidecarsResponse {
+  sidecars: SidecarInfo[];
+}
+
+/** A running sidecar. */
+export interface SidecarInfo {
+  /** Another with each start: 32 hex digits. */
+  id: string;
+  /** Host and process, such as `pod-7:12`; "" when it does not open under this keyring. */
+  name: string;
+  /** Of pannier. */
+  version: string;
+  startedAt:
+    | Date
+    | undefined;
+  /** When it last wrote itself down, by Valkey's clock. */
+  seenAt: Date | undefined;
+  keys: SidecarKey[];
+  /** It is the one that answers. */
+  own: boolean;
+}
+
+/** A key as a sidecar knows it. */
+export interface SidecarKey {
+  id: number;
+  state: KeyState;
+}
+
+/** See AdminService.Rewrap. */
+export interface RewrapRequest {
+  /** Owners looked at in a second, at most; 0 means 1 000. At most 100 000. */
+  ownersPerSecond: number;
+}
+
+/** See AdminService.Rewrap. Counts are from the beginning of the call. */
+export interface RewrapResponse {
+  /** The primary key, under which everything comes. */
+  keyId: number;
+  /** Owners listed when it began. */
+  total: bigint;
+  /** Owners looked at. May pass `total` where new ones are made meanwhile. */
+  lookedAt: bigint;
+  /** Root keys wrapped anew. A session with archives has several. */
+  moved: bigint;
+  /** Root keys that were under the primary key already. */
+  skipped: bigint;
+  /** Root keys that do not unwrap. They stay as they are. */
+  failed: bigint;
+  /** Those since the last message; no more than 100 in one call. */
+  failures: RewrapFailure[];
+  /** The last message: every owner was looked at. */
+  done: boolean;
+  elapsed: Duration | undefined;
+}
+
+/** A root key that does not unwrap. */
+export interface RewrapFailure {
+  /** `session`, `blob` or `namespace`. */
+  kind: string;
+  namespace: string;
+  /** Of the session or blob. Both are "" when the owner's name does not open. */
+  name: string;
+  /** KEY_MISMATCH, CORRUPT_RECORD, CORRUPT_BLOB or NEWER_FORMAT. */
+  reason: string;
+  message: string;
 }
 
 function createBaseServerInfoRequest(): ServerInfoRequest {
@@ -331,6 +446,891 @@ export const ServerInfoResponse: MessageFns<ServerInfoResponse> = {
   },
 };
 
+function createBaseKeyStatusRequest(): KeyStatusRequest {
+  return {};
+}
+
+export const KeyStatusRequest: MessageFns<KeyStatusRequest> = {
+  encode(_: KeyStatusRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KeyStatusRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKeyStatusRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<KeyStatusRequest>, I>>(base?: I): KeyStatusRequest {
+    return KeyStatusRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<KeyStatusRequest>, I>>(_: I): KeyStatusRequest {
+    const message = createBaseKeyStatusRequest();
+    return message;
+  },
+};
+
+function createBaseKeyStatusResponse(): KeyStatusResponse {
+  return { keys: [], damaged: 0n };
+}
+
+export const KeyStatusResponse: MessageFns<KeyStatusResponse> = {
+  encode(message: KeyStatusResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.keys) {
+      KeyUse.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.damaged !== 0n) {
+      if (BigInt.asUintN(64, message.damaged) !== message.damaged) {
+        throw new globalThis.Error("value provided for field message.damaged of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.damaged);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KeyStatusResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKeyStatusResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.keys.push(KeyUse.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.damaged = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<KeyStatusResponse>, I>>(base?: I): KeyStatusResponse {
+    return KeyStatusResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<KeyStatusResponse>, I>>(object: I): KeyStatusResponse {
+    const message = createBaseKeyStatusResponse();
+    message.keys = object.keys?.map((e) => KeyUse.fromPartial(e)) || [];
+    message.damaged = (object.damaged !== undefined && object.damaged !== null) ? BigInt(object.damaged) : 0n;
+    return message;
+  },
+};
+
+function createBaseKeyUse(): KeyUse {
+  return { id: 0, state: 0, owners: 0n, sessions: 0n, archives: 0n, blobs: 0n, namespaces: 0n };
+}
+
+export const KeyUse: MessageFns<KeyUse> = {
+  encode(message: KeyUse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== 0) {
+      writer.uint32(8).uint32(message.id);
+    }
+    if (message.state !== 0) {
+      writer.uint32(16).int32(message.state);
+    }
+    if (message.owners !== 0n) {
+      if (BigInt.asUintN(64, message.owners) !== message.owners) {
+        throw new globalThis.Error("value provided for field message.owners of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.owners);
+    }
+    if (message.sessions !== 0n) {
+      if (BigInt.asUintN(64, message.sessions) !== message.sessions) {
+        throw new globalThis.Error("value provided for field message.sessions of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.sessions);
+    }
+    if (message.archives !== 0n) {
+      if (BigInt.asUintN(64, message.archives) !== message.archives) {
+        throw new globalThis.Error("value provided for field message.archives of type uint64 too large");
+      }
+      writer.uint32(40).uint64(message.archives);
+    }
+    if (message.blobs !== 0n) {
+      if (BigInt.asUintN(64, message.blobs) !== message.blobs) {
+        throw new globalThis.Error("value provided for field message.blobs of type uint64 too large");
+      }
+      writer.uint32(48).uint64(message.blobs);
+    }
+    if (message.namespaces !== 0n) {
+      if (BigInt.asUintN(64, message.namespaces) !== message.namespaces) {
+        throw new globalThis.Error("value provided for field message.namespaces of type uint64 too large");
+      }
+      writer.uint32(56).uint64(message.namespaces);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KeyUse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKeyUse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.id = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.owners = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.sessions = reader.uint64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.archives = reader.uint64() as bigint;
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.blobs = reader.uint64() as bigint;
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.namespaces = reader.uint64() as bigint;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<KeyUse>, I>>(base?: I): KeyUse {
+    return KeyUse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<KeyUse>, I>>(object: I): KeyUse {
+    const message = createBaseKeyUse();
+    message.id = object.id ?? 0;
+    message.state = object.state ?? 0;
+    message.owners = (object.owners !== undefined && object.owners !== null) ? BigInt(object.owners) : 0n;
+    message.sessions = (object.sessions !== undefined && object.sessions !== null) ? BigInt(object.sessions) : 0n;
+    message.archives = (object.archives !== undefined && object.archives !== null) ? BigInt(object.archives) : 0n;
+    message.blobs = (object.blobs !== undefined && object.blobs !== null) ? BigInt(object.blobs) : 0n;
+    message.namespaces = (object.namespaces !== undefined && object.namespaces !== null)
+      ? BigInt(object.namespaces)
+      : 0n;
+    return message;
+  },
+};
+
+function createBaseListSidecarsRequest(): ListSidecarsRequest {
+  return {};
+}
+
+export const ListSidecarsRequest: MessageFns<ListSidecarsRequest> = {
+  encode(_: ListSidecarsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListSidecarsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListSidecarsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListSidecarsRequest>, I>>(base?: I): ListSidecarsRequest {
+    return ListSidecarsRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListSidecarsRequest>, I>>(_: I): ListSidecarsRequest {
+    const message = createBaseListSidecarsRequest();
+    return message;
+  },
+};
+
+function createBaseListSidecarsResponse(): ListSidecarsResponse {
+  return { sidecars: [] };
+}
+
+export const ListSidecarsResponse: MessageFns<ListSidecarsResponse> = {
+  encode(message: ListSidecarsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.sidecars) {
+      SidecarInfo.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListSidecarsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListSidecarsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.sidecars.push(SidecarInfo.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListSidecarsResponse>, I>>(base?: I): ListSidecarsResponse {
+    return ListSidecarsResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListSidecarsResponse>, I>>(object: I): ListSidecarsResponse {
+    const message = createBaseListSidecarsResponse();
+    message.sidecars = object.sidecars?.map((e) => SidecarInfo.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseSidecarInfo(): SidecarInfo {
+  return { id: "", name: "", version: "", startedAt: undefined, seenAt: undefined, keys: [], own: false };
+}
+
+export const SidecarInfo: MessageFns<SidecarInfo> = {
+  encode(message: SidecarInfo, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== "") {
+      writer.uint32(10).string(message.id);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.version !== "") {
+      writer.uint32(26).string(message.version);
+    }
+    if (message.startedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.startedAt), writer.uint32(34).fork()).join();
+    }
+    if (message.seenAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.seenAt), writer.uint32(42).fork()).join();
+    }
+    for (const v of message.keys) {
+      SidecarKey.encode(v!, writer.uint32(50).fork()).join();
+    }
+    if (message.own !== false) {
+      writer.uint32(56).bool(message.own);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SidecarInfo {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSidecarInfo();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.id = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.version = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.startedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.seenAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.keys.push(SidecarKey.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.own = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SidecarInfo>, I>>(base?: I): SidecarInfo {
+    return SidecarInfo.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SidecarInfo>, I>>(object: I): SidecarInfo {
+    const message = createBaseSidecarInfo();
+    message.id = object.id ?? "";
+    message.name = object.name ?? "";
+    message.version = object.version ?? "";
+    message.startedAt = object.startedAt ?? undefined;
+    message.seenAt = object.seenAt ?? undefined;
+    message.keys = object.keys?.map((e) => SidecarKey.fromPartial(e)) || [];
+    message.own = object.own ?? false;
+    return message;
+  },
+};
+
+function createBaseSidecarKey(): SidecarKey {
+  return { id: 0, state: 0 };
+}
+
+export const SidecarKey: MessageFns<SidecarKey> = {
+  encode(message: SidecarKey, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== 0) {
+      writer.uint32(8).uint32(message.id);
+    }
+    if (message.state !== 0) {
+      writer.uint32(16).int32(message.state);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SidecarKey {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSidecarKey();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.id = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = reader.int32() as any;
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SidecarKey>, I>>(base?: I): SidecarKey {
+    return SidecarKey.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SidecarKey>, I>>(object: I): SidecarKey {
+    const message = createBaseSidecarKey();
+    message.id = object.id ?? 0;
+    message.state = object.state ?? 0;
+    return message;
+  },
+};
+
+function createBaseRewrapRequest(): RewrapRequest {
+  return { ownersPerSecond: 0 };
+}
+
+export const RewrapRequest: MessageFns<RewrapRequest> = {
+  encode(message: RewrapRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.ownersPerSecond !== 0) {
+      writer.uint32(8).uint32(message.ownersPerSecond);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RewrapRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRewrapRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.ownersPerSecond = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RewrapRequest>, I>>(base?: I): RewrapRequest {
+    return RewrapRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RewrapRequest>, I>>(object: I): RewrapRequest {
+    const message = createBaseRewrapRequest();
+    message.ownersPerSecond = object.ownersPerSecond ?? 0;
+    return message;
+  },
+};
+
+function createBaseRewrapResponse(): RewrapResponse {
+  return {
+    keyId: 0,
+    total: 0n,
+    lookedAt: 0n,
+    moved: 0n,
+    skipped: 0n,
+    failed: 0n,
+    failures: [],
+    done: false,
+    elapsed: undefined,
+  };
+}
+
+export const RewrapResponse: MessageFns<RewrapResponse> = {
+  encode(message: RewrapResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.keyId !== 0) {
+      writer.uint32(8).uint32(message.keyId);
+    }
+    if (message.total !== 0n) {
+      if (BigInt.asUintN(64, message.total) !== message.total) {
+        throw new globalThis.Error("value provided for field message.total of type uint64 too large");
+      }
+      writer.uint32(16).uint64(message.total);
+    }
+    if (message.lookedAt !== 0n) {
+      if (BigInt.asUintN(64, message.lookedAt) !== message.lookedAt) {
+        throw new globalThis.Error("value provided for field message.lookedAt of type uint64 too large");
+      }
+      writer.uint32(24).uint64(message.lookedAt);
+    }
+    if (message.moved !== 0n) {
+      if (BigInt.asUintN(64, message.moved) !== message.moved) {
+        throw new globalThis.Error("value provided for field message.moved of type uint64 too large");
+      }
+      writer.uint32(32).uint64(message.moved);
+    }
+    if (message.skipped !== 0n) {
+      if (BigInt.asUintN(64, message.skipped) !== message.skipped) {
+        throw new globalThis.Error("value provided for field message.skipped of type uint64 too large");
+      }
+      writer.uint32(40).uint64(message.skipped);
+    }
+    if (message.failed !== 0n) {
+      if (BigInt.asUintN(64, message.failed) !== message.failed) {
+        throw new globalThis.Error("value provided for field message.failed of type uint64 too large");
+      }
+      writer.uint32(48).uint64(message.failed);
+    }
+    for (const v of message.failures) {
+      RewrapFailure.encode(v!, writer.uint32(58).fork()).join();
+    }
+    if (message.done !== false) {
+      writer.uint32(64).bool(message.done);
+    }
+    if (message.elapsed !== undefined) {
+      Duration.encode(message.elapsed, writer.uint32(74).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RewrapResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRewrapResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.keyId = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.total = reader.uint64() as bigint;
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.lookedAt = reader.uint64() as bigint;
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.moved = reader.uint64() as bigint;
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.skipped = reader.uint64() as bigint;
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.failed = reader.uint64() as bigint;
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.failures.push(RewrapFailure.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.done = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.elapsed = Duration.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RewrapResponse>, I>>(base?: I): RewrapResponse {
+    return RewrapResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RewrapResponse>, I>>(object: I): RewrapResponse {
+    const message = createBaseRewrapResponse();
+    message.keyId = object.keyId ?? 0;
+    message.total = (object.total !== undefined && object.total !== null) ? BigInt(object.total) : 0n;
+    message.lookedAt = (object.lookedAt !== undefined && object.lookedAt !== null) ? BigInt(object.lookedAt) : 0n;
+    message.moved = (object.moved !== undefined && object.moved !== null) ? BigInt(object.moved) : 0n;
+    message.skipped = (object.skipped !== undefined && object.skipped !== null) ? BigInt(object.skipped) : 0n;
+    message.failed = (object.failed !== undefined && object.failed !== null) ? BigInt(object.failed) : 0n;
+    message.failures = object.failures?.map((e) => RewrapFailure.fromPartial(e)) || [];
+    message.done = object.done ?? false;
+    message.elapsed = (object.elapsed !== undefined && object.elapsed !== null)
+      ? Duration.fromPartial(object.elapsed)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRewrapFailure(): RewrapFailure {
+  return { kind: "", namespace: "", name: "", reason: "", message: "" };
+}
+
+export const RewrapFailure: MessageFns<RewrapFailure> = {
+  encode(message: RewrapFailure, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== "") {
+      writer.uint32(10).string(message.kind);
+    }
+    if (message.namespace !== "") {
+      writer.uint32(18).string(message.namespace);
+    }
+    if (message.name !== "") {
+      writer.uint32(26).string(message.name);
+    }
+    if (message.reason !== "") {
+      writer.uint32(34).string(message.reason);
+    }
+    if (message.message !== "") {
+      writer.uint32(42).string(message.message);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RewrapFailure {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRewrapFailure();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.namespace = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RewrapFailure>, I>>(base?: I): RewrapFailure {
+    return RewrapFailure.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RewrapFailure>, I>>(object: I): RewrapFailure {
+    const message = createBaseRewrapFailure();
+    message.kind = object.kind ?? "";
+    message.namespace = object.namespace ?? "";
+    message.name = object.name ?? "";
+    message.reason = object.reason ?? "";
+    message.message = object.message ?? "";
+    return message;
+  },
+};
+
 /**
  * What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
  * service does.
@@ -347,11 +1347,74 @@ export const AdminServiceService = {
     responseSerialize: (value: ServerInfoResponse): Buffer => Buffer.from(ServerInfoResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ServerInfoResponse => ServerInfoResponse.decode(value),
   },
+  /**
+   * The keys of the keyring that this sidecar uses, and how many root keys of the database each of them wraps. It reads
+   * every owner, about 10 000 in a second: give it a deadline to match (default 5 s, at most 120 s).
+   */
+  keyStatus: {
+    path: "/pannier.v1.AdminService/KeyStatus" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: KeyStatusRequest): Buffer => Buffer.from(KeyStatusRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): KeyStatusRequest => KeyStatusRequest.decode(value),
+    responseSerialize: (value: KeyStatusResponse): Buffer => Buffer.from(KeyStatusResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): KeyStatusResponse => KeyStatusResponse.decode(value),
+  },
+  /**
+   * The sidecars on this database that are alive, and the keys they know. Each writes itself down every 30 s and at once when its
+   * keyring changes, and takes itself out when it stops; one not seen for 90 s by Valkey's clock counts as gone.
+   */
+  listSidecars: {
+    path: "/pannier.v1.AdminService/ListSidecars" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListSidecarsRequest): Buffer => Buffer.from(ListSidecarsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListSidecarsRequest => ListSidecarsRequest.decode(value),
+    responseSerialize: (value: ListSidecarsResponse): Buffer =>
+      Buffer.from(ListSidecarsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListSidecarsResponse => ListSidecarsResponse.decode(value),
+  },
+  /**
+   * Wraps every root key that is not under the primary key under it: of sessions and their archives, blobs and namespaces. The records
+   * themselves stay as they are, and so do calls. Safe to break off, to send again and to run twice at once: each key is
+   * replaced by compare-and-set, and what is under the primary key is skipped. Progress comes about four times a second; the last
+   * message has `done`. Failures of single keys are in the messages and do not end it.
+   * Errors: FAILED_PRECONDITION WRONG_STATE (a live sidecar lacks the primary key: named), KEY_MISMATCH (the keyring is not the
+   * database's); ABORTED BUSY (another key became the primary meanwhile: send it again); UNAVAILABLE.
+   */
+  rewrap: {
+    path: "/pannier.v1.AdminService/Rewrap" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: RewrapRequest): Buffer => Buffer.from(RewrapRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RewrapRequest => RewrapRequest.decode(value),
+    responseSerialize: (value: RewrapResponse): Buffer => Buffer.from(RewrapResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RewrapResponse => RewrapResponse.decode(value),
+  },
 } as const;
 
 export interface AdminServiceServer extends UntypedServiceImplementation {
   /** Versions, topology, durability, key ids. Never a secret, an address with a password, or a name. */
   serverInfo: handleUnaryCall<ServerInfoRequest, ServerInfoResponse>;
+  /**
+   * The keys of the keyring that this sidecar uses, and how many root keys of the database each of them wraps. It reads
+   * every owner, about 10 000 in a second: give it a deadline to match (default 5 s, at most 120 s).
+   */
+  keyStatus: handleUnaryCall<KeyStatusRequest, KeyStatusResponse>;
+  /**
+   * The sidecars on this database that are alive, and the keys they know. Each writes itself down every 30 s and at once when its
+   * keyring changes, and takes itself out when it stops; one not seen for 90 s by Valkey's clock counts as gone.
+   */
+  listSidecars: handleUnaryCall<ListSidecarsRequest, ListSidecarsResponse>;
+  /**
+   * Wraps every root key that is not under the primary key under it: of sessions and their archives, blobs and namespaces. The records
+   * themselves stay as they are, and so do calls. Safe to break off, to send again and to run twice at once: each key is
+   * replaced by compare-and-set, and what is under the primary key is skipped. Progress comes about four times a second; the last
+   * message has `done`. Failures of single keys are in the messages and do not end it.
+   * Errors: FAILED_PRECONDITION WRONG_STATE (a live sidecar lacks the primary key: named), KEY_MISMATCH (the keyring is not the
+   * database's); ABORTED BUSY (another key became the primary meanwhile: send it again); UNAVAILABLE.
+   */
+  rewrap: handleServerStreamingCall<RewrapRequest, RewrapResponse>;
 }
 
 export interface AdminServiceClient extends Client {
@@ -371,6 +1434,58 @@ export interface AdminServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ServerInfoResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * The keys of the keyring that this sidecar uses, and how many root keys of the database each of them wraps. It reads
+   * every owner, about 10 000 in a second: give it a deadline to match (default 5 s, at most 120 s).
+   */
+  keyStatus(
+    request: KeyStatusRequest,
+    callback: (error: ServiceError | null, response: KeyStatusResponse) => void,
+  ): ClientUnaryCall;
+  keyStatus(
+    request: KeyStatusRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: KeyStatusResponse) => void,
+  ): ClientUnaryCall;
+  keyStatus(
+    request: KeyStatusRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: KeyStatusResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * The sidecars on this database that are alive, and the keys they know. Each writes itself down every 30 s and at once when its
+   * keyring changes, and takes itself out when it stops; one not seen for 90 s by Valkey's clock counts as gone.
+   */
+  listSidecars(
+    request: ListSidecarsRequest,
+    callback: (error: ServiceError | null, response: ListSidecarsResponse) => void,
+  ): ClientUnaryCall;
+  listSidecars(
+    request: ListSidecarsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListSidecarsResponse) => void,
+  ): ClientUnaryCall;
+  listSidecars(
+    request: ListSidecarsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListSidecarsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Wraps every root key that is not under the primary key under it: of sessions and their archives, blobs and namespaces. The records
+   * themselves stay as they are, and so do calls. Safe to break off, to send again and to run twice at once: each key is
+   * replaced by compare-and-set, and what is under the primary key is skipped. Progress comes about four times a second; the last
+   * message has `done`. Failures of single keys are in the messages and do not end it.
+   * Errors: FAILED_PRECONDITION WRONG_STATE (a live sidecar lacks the primary key: named), KEY_MISMATCH (the keyring is not the
+   * database's); ABORTED BUSY (another key became the primary meanwhile: send it again); UNAVAILABLE.
+   */
+  rewrap(request: RewrapRequest, options?: Partial<CallOptions>): ClientReadableStream<RewrapResponse>;
+  rewrap(
+    request: RewrapRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<RewrapResponse>;
 }
 
 export const AdminServiceClient = makeGenericClientConstructor(
@@ -394,6 +1509,18 @@ export type DeepPartial<T> = T extends bigint ? string | number | bigint
 type KeysOfUnion<T> = T extends T ? keyof T : never;
 export type Exact<P, I extends P> = P extends Builtin ? P
   : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = BigInt(Math.trunc(date.getTime() / 1_000));
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (globalThis.Number(t.seconds.toString()) || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
