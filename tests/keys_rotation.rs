@@ -106,13 +106,11 @@ struct Traffic {
 }
 
 /// One kind of call, again and again until told to stop. A call that fails ends the test.
-fn go_on<F: Future<Output = ()> + Send>(
+fn go_on<F: Future<Output = ()> + Send + 'static>(
     tasks: &mut JoinSet<()>,
     traffic: &Arc<Traffic>,
     mut call: impl FnMut(u64) -> F + Send + 'static,
-) where
-    F: 'static,
-{
+) {
     let traffic = Arc::clone(traffic);
     tasks.spawn(async move {
         for n in 0.. {
@@ -175,11 +173,11 @@ fn start_traffic(tasks: &mut JoinSet<()>, traffic: &Arc<Traffic>, sidecar: &Side
             assert_eq!(&known.result[..], key.as_bytes());
         }
     });
-    let talks = sidecar.conversations();
+    let chats = sidecar.conversations();
     go_on(tasks, traffic, move |n| {
-        let (mut talks, id) = (talks.clone(), format!("{who}-{}", n % 9));
+        let (mut chats, id) = (chats.clone(), format!("{who}-{}", n % 9));
         async move {
-            let state = talks.advance(step(&id, "here")).await.unwrap().into_inner().state.unwrap();
+            let state = chats.advance(step(&id, "here")).await.unwrap().into_inner().state.unwrap();
             assert_eq!(state.step, "here");
         }
     });

@@ -66,7 +66,7 @@ pub fn sidecar(sidecar: Sidecar, own: &str) -> v1::SidecarInfo {
 /// Starts a rewrap, which ends when the client goes away.
 pub fn rewrap(
     rotation: Arc<Rotation>,
-    request: &v1::RewrapRequest,
+    request: v1::RewrapRequest,
 ) -> Result<ReceiverStream<Result<v1::RewrapResponse, Status>>> {
     let rate = match request.owners_per_second {
         0 => RATE_DEFAULT,

@@ -90,7 +90,7 @@ impl AdminService for Handler {
     type RewrapStream = ReceiverStream<Result<RewrapResponse, Status>>;
 
     async fn rewrap(&self, request: Request<RewrapRequest>) -> Reply<Self::RewrapStream> {
-        Ok(Response::new(keys::rewrap(Arc::clone(&self.0.rotation), request.get_ref())?))
+        Ok(Response::new(keys::rewrap(Arc::clone(&self.0.rotation), request.into_inner())?))
     }
 }
 

@@ -56,7 +56,7 @@ impl Rotation {
         let rotation = Arc::new(Self {
             link,
             keyring,
-            id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            id: format!("{:032x}", u128::from_be_bytes(id)),
             started_ms: u64::try_from(now.as_millis()).unwrap_or(0),
             counted: Mutex::default(),
             stopping,

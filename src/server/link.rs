@@ -57,14 +57,16 @@ pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
             let (embedded, keyring) = Embedded::prepare(embedded, &config.keyring).await?;
             (Target::Embedded(embedded), keyring)
         }
-        Valkey::Url { url, password, .. } => (external(url, password), load_keyring(&config.keyring)?),
+        Valkey::Url { url, password, .. } => {
+            (external(url, password.as_ref()), load_keyring(&config.keyring)?)
+        }
     };
     Ok(Prepared { target, keyring })
 }
 
-fn external(url: &SecretString, password: &Option<SecretString>) -> Target {
+fn external(url: &SecretString, password: Option<&SecretString>) -> Target {
     let mut target = UrlTarget::new(url.expose_secret());
-    target.password.clone_from(password);
+    target.password = password.cloned();
     Target::Url(target)
 }
 
@@ -82,7 +84,7 @@ pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> 
     let unavailable = |message: String| Failure { code: 69, message };
     let keyring = load_keyring(&config.keyring)?;
     let target = match &config.valkey {
-        Valkey::Url { url, password, .. } => external(url, password),
+        Valkey::Url { url, password, .. } => external(url, password.as_ref()),
         Valkey::Embedded { .. } => {
             let wrong = |message: String| Failure { code: 78, message };
             let socket = running_embedded(&config.data_dir).map_err(wrong)?.ok_or_else(|| {
