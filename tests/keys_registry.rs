@@ -180,3 +180,13 @@ async fn an_entry_of_a_later_version_is_not_taken_for_nobody() {
     let said = keys::refused(&sidecar, &["promote", "2"], 69);
     assert!(said.contains("unknown shape"), "{said}");
 }
+
+#[tokio::test]
+async fn a_rate_beyond_its_bound_is_named() {
+    let (_valkey, sidecar) = support::start().await;
+    let refused = keys::rewrap(&sidecar, 100_001).await.unwrap_err();
+    assert_eq!(refused.why(), (Code::InvalidArgument, "BAD_FIELD"));
+    assert_eq!(refused.fields, ["owners_per_second"]);
+    assert!(keys::rewrap(&sidecar, 100_000).await.unwrap().done);
+    assert_eq!(support::pannier(&["keys", "rewrap", "--rate", "0"]).status.code(), Some(64));
+}
