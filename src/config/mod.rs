@@ -13,7 +13,10 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 
-use crate::proto::v1::Durability;
+use crate::{
+    proto::v1::Durability,
+    valkey::{Connections, Topology},
+};
 
 pub use access::{Access, Listen, SocketAuth, Tls, host_and_port, is_loopback};
 pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets, has_password};
@@ -34,6 +37,8 @@ pub struct Config {
     pub env: String,
     /// Which Valkey.
     pub valkey: Valkey,
+    /// How many connections are made to each of its nodes.
+    pub connections: Connections,
     /// Data of the embedded Valkey; not made yet.
     pub data_dir: PathBuf,
     /// The keyring's file.
@@ -77,14 +82,26 @@ pub enum Valkey {
         max_memory: Option<u64>,
     },
     /// Somebody else runs it.
-    Url {
-        /// May hold a password.
-        url: SecretString,
-        /// From its own file.
-        password: Option<SecretString>,
-        /// One that evicts keys may be used.
-        allow_eviction: bool,
-    },
+    Url(External),
+}
+
+/// A Valkey that somebody else runs.
+#[derive(Debug)]
+pub struct External {
+    /// May hold a password.
+    pub url: SecretString,
+    /// From its own file.
+    pub password: Option<SecretString>,
+    /// One that evicts keys may be used.
+    pub allow_eviction: bool,
+    /// What is behind the URL.
+    pub topology: Topology,
+    /// PEM of the authorities to trust instead of the built-in ones.
+    pub ca: Option<Vec<u8>>,
+    /// PEM of our certificate, and its key.
+    pub certificate: Option<(Vec<u8>, SecretString)>,
+    /// What one attempt to connect may take.
+    pub wake_timeout: Duration,
 }
 
 /// The unix socket and who may use it.

@@ -103,6 +103,54 @@ pub const SETTINGS: &[Setting] = &[
     setting("valkey-password-file", "FILE", "none", "A file that holds the password for the URL.")
         .with(With::Url),
     setting(
+        "sentinel",
+        "NAME",
+        "off",
+        "The URL names Sentinels, separated by commas, that watch the primary under this name, such as \
+         `valkey://one:26379,two:26379,three:26379`. User, password and database are the primary's. They are asked at every \
+         connection, and every second whether the primary is still the same.",
+    )
+    .with(With::Url),
+    setting("sentinel-password-file", "FILE", "none", "A file that holds the password of the Sentinels themselves.")
+        .with(With::Url),
+    setting(
+        "cluster",
+        "",
+        "off",
+        "The URL names one or more nodes of a cluster, separated by commas; the others are found by them. Only database 0.",
+    )
+    .with(With::Url),
+    setting(
+        "valkey-ca",
+        "FILE",
+        "the built-in ones",
+        "Authorities (PEM) that sign the server's certificate, instead of the built-in ones. For rediss:// and valkeys://.",
+    )
+    .with(With::Url),
+    setting(
+        "valkey-cert",
+        "FILE",
+        "none",
+        "Our own certificate (PEM, with those that signed it), for a server that asks for one. With --valkey-key.",
+    )
+    .with(With::Url),
+    setting("valkey-key", "FILE", "none", "The private key of --valkey-cert, PEM.").with(With::Url),
+    setting(
+        "connections",
+        "standard|minimal",
+        "standard",
+        "Connections to each Valkey node: three, or two for hosted plans that count them. With two, large transfers hold up \
+         small calls.",
+    ),
+    setting(
+        "wake-timeout",
+        "DURATION",
+        "5s",
+        "What one attempt to connect to Valkey may take, 100ms to 60s. A hibernating database needs seconds; calls that come \
+         meanwhile wait until their own deadline.",
+    )
+    .with(With::Url),
+    setting(
         "allow-eviction",
         "",
         "off",

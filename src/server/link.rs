@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::Failure;
 use crate::{
     blob, cap,
-    config::{Config, Valkey},
+    config::{Config, External, Valkey},
     conversation,
     crypto::SharedKeyring,
     dedup, owner,
@@ -57,16 +57,17 @@ pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
             let (embedded, keyring) = Embedded::prepare(embedded, &config.keyring).await?;
             (Target::Embedded(embedded), keyring)
         }
-        Valkey::Url { url, password, .. } => {
-            (external(url, password.as_ref()), load_keyring(&config.keyring)?)
-        }
+        Valkey::Url(given) => (external(given), load_keyring(&config.keyring)?),
     };
     Ok(Prepared { target, keyring })
 }
 
-fn external(url: &SecretString, password: Option<&SecretString>) -> Target {
-    let mut target = UrlTarget::new(url.expose_secret());
-    target.password = password.cloned();
+fn external(given: &External) -> Target {
+    let mut target = UrlTarget::new(given.url.expose_secret());
+    target.password.clone_from(&given.password);
+    target.topology = given.topology.clone();
+    target.ca.clone_from(&given.ca);
+    target.client_certificate.clone_from(&given.certificate);
     Target::Url(target)
 }
 
@@ -84,7 +85,7 @@ pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> 
     let unavailable = |message: String| Failure { code: 69, message };
     let keyring = load_keyring(&config.keyring)?;
     let target = match &config.valkey {
-        Valkey::Url { url, password, .. } => external(url, password.as_ref()),
+        Valkey::Url(given) => external(given),
         Valkey::Embedded { .. } => {
             let wrong = |message: String| Failure { code: 78, message };
             let socket = running_embedded(&config.data_dir).map_err(wrong)?.ok_or_else(|| {
@@ -149,8 +150,10 @@ impl Prepared {
     ) -> Result<(Link, SharedKeyring), Failure> {
         let mut link = LinkConfig::new(self.target, &config.env);
         link.init = init;
-        if let Valkey::Url { allow_eviction, .. } = &config.valkey {
-            link.allow_eviction = *allow_eviction;
+        link.connections = config.connections;
+        if let Valkey::Url(given) = &config.valkey {
+            link.allow_eviction = given.allow_eviction;
+            link.connect_within = given.wake_timeout;
         }
         link.assume_durability = config.durability.and_then(level);
         let started = Link::start(link, self.keyring.clone(), &SCRIPTS, KINDS, stop)?;

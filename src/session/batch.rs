@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    proto::v1::Durability,
     valkey::{Lane, LinkError, Op, ServerError},
 };
 
@@ -53,7 +54,7 @@ pub struct Item {
 pub enum Work {
     Get(Vec<(String, String)>),
     List(Walk),
-    Commit(Box<Commit>, crate::proto::v1::Durability),
+    Commit(Box<Commit>, Durability),
     Clear { writer: [u8; 8], op_seq: u64, incarnation: Option<u64> },
     Renew,
     Close,
@@ -147,20 +148,28 @@ pub struct Sender {
 pub struct Batch {
     pub items: Vec<Item>,
     pub done: Result<Vec<Done>, LinkError>,
-    pub started: Instant,
+    pub sent: Sent,
     /// The attributes, where they were read again.
     pub attributes: Option<Attributes>,
+}
+
+/// What is true of all of a batch.
+#[derive(Clone, Copy)]
+pub struct Sent {
+    pub at: Instant,
+    /// A replica has it. Only known where a commit asks for it.
+    pub replicated: bool,
 }
 
 impl Sender {
     /// Sends all items in one write and reads what came of each.
     pub async fn send(self: Arc<Self>, items: Vec<Item>) -> Batch {
-        let started = Instant::now();
-        let deadline = items.iter().map(|item| item.deadline).max().unwrap_or(started);
+        let mut sent = Sent { at: Instant::now(), replicated: false };
+        let deadline = items.iter().map(|item| item.deadline).max().unwrap_or(sent.at);
         let size: usize = items.iter().map(|item| item.work.size()).sum();
         let attributes = match self.read_attributes(&items, deadline).await {
             Ok(attributes) => attributes,
-            Err(error) => return Batch { items, done: Err(error), started, attributes: None },
+            Err(error) => return Batch { items, done: Err(error), sent, attributes: None },
         };
         let sender = Arc::clone(&self);
         let before = attributes.clone().unwrap_or_else(|| self.attributes.clone());
@@ -171,9 +180,11 @@ impl Sender {
         .await;
         let replies = match self.store.link.pipeline(Lane::Small, &ops, deadline).await {
             Ok(replies) => replies,
-            Err(error) => return Batch { items, done: Err(error), started, attributes },
+            Err(error) => return Batch { items, done: Err(error), sent, attributes },
         };
         drop(ops);
+        sent.replicated = items.iter().any(|item| item.work.wants_replicas())
+            && self.store.replicas.have(&self.store.mark(&self.name), deadline).await;
         let size: usize = replies.iter().map(reply_size).sum();
         let (items, done) = off_thread(size >= BIG, move || {
             let mut done = Vec::with_capacity(items.len());
@@ -188,7 +199,7 @@ impl Sender {
             (items, done)
         })
         .await;
-        Batch { items, done: Ok(done), started, attributes }
+        Batch { items, done: Ok(done), sent, attributes }
     }
 
     /// The attributes as they stand, if somebody else may have written them and they are about to be written.
@@ -292,6 +303,10 @@ impl Sender {
 }
 
 impl Work {
+    fn wants_replicas(&self) -> bool {
+        matches!(self, Self::Commit(_, Durability::Replicas))
+    }
+
     fn size(&self) -> usize {
         match self {
             Self::Commit(commit, _) => commit.size(),

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{
     Sessions,
     attributes::Attributes,
-    batch::{Again, Astray, Batch, Done, Item, Sender, Work},
+    batch::{Again, Astray, Batch, Done, Item, Sender, Sent, Work},
     commit::{self, Outcome},
     convert,
     head::{Head, Incarnation},
@@ -139,7 +139,7 @@ impl Lease {
         let (name, keys, fence, ttl, owner) =
             (self.name.clone(), Arc::clone(&self.keys), self.fence, self.ttl, self.owner.clone());
         Box::pin(async move {
-            let started = Instant::now();
+            let sent = Sent { at: Instant::now(), replicated: false };
             let mut done = Vec::new();
             for item in &items {
                 done.push(match &item.work {
@@ -173,7 +173,7 @@ impl Lease {
                     }
                 });
             }
-            Batch { items, done: Ok(done), started, attributes: None }
+            Batch { items, done: Ok(done), sent, attributes: None }
         })
     }
 
@@ -183,13 +183,7 @@ impl Lease {
     }
 
     /// Takes the answer to one item in.
-    pub async fn settle(
-        &mut self,
-        sessions: &Sessions,
-        item: &Item,
-        done: Done,
-        started: Instant,
-    ) -> Settled {
+    pub async fn settle(&mut self, sessions: &Sessions, item: &Item, done: Done, sent: Sent) -> Settled {
         match done {
             Done::Got(revision, records) => {
                 self.note_sizes(records.iter().map(|record| record.value.len()));
@@ -199,8 +193,8 @@ impl Lease {
                 self.note_sizes(step.records.iter().map(|record| record.value.len()));
                 Settled::Page(step)
             }
-            Done::Committed(outcome) => self.settle_commit(sessions, item, outcome),
-            Done::Renewed { revision } => self.renewed(revision, started),
+            Done::Committed(outcome) => self.settle_commit(sessions, item, outcome, sent.replicated),
+            Done::Renewed { revision } => self.renewed(revision, sent.at),
             Done::Cleared(cleared) => self.cleared(sessions, item, cleared).await,
             Done::Closed => {
                 sessions.hints.publish(&sessions.store.link, &self.name, Hint::Lease).await;
@@ -222,7 +216,13 @@ impl Lease {
         }
     }
 
-    fn settle_commit(&mut self, sessions: &Sessions, item: &Item, outcome: Outcome) -> Settled {
+    fn settle_commit(
+        &mut self,
+        sessions: &Sessions,
+        item: &Item,
+        outcome: Outcome,
+        replicated: bool,
+    ) -> Settled {
         let Work::Commit(wanted, durability) = &item.work else { return Settled::Nothing };
         let acknowledged_op = self.acknowledged_ops.get(&wanted.writer).copied().unwrap_or(0);
         let (base_revision, revision, replayed) = match outcome {
@@ -263,8 +263,10 @@ impl Lease {
         self.base = revision;
         self.acknowledged = revision;
         self.acknowledged_ops.insert(wanted.writer, acknowledged_op.max(wanted.op_seq));
-        let reached = sessions.store.link.durability();
-        let level = convert::durability_out(reached);
+        let level = match convert::durability_out(sessions.store.link.durability()) {
+            _ if replicated => v1::Durability::Replicas,
+            level => level,
+        };
         Settled::Answer(Event::Committed(v1::Committed {
             base_revision,
             revision,

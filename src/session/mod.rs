@@ -47,7 +47,7 @@ use crate::{
     crypto::{OwnerTag, SharedKeyring},
     error::{Error, Result},
     owner::{reply, sweeper as sweeping},
-    valkey::Link,
+    valkey::{Link, Replicas},
 };
 
 /// Record types of Baileys. Others are an application's own, and are not named in logs.
@@ -80,7 +80,12 @@ impl Sessions {
     /// Starts serving sessions over `link`. `commit_buffer` bounds the memory that commits in flight hold together, in
     /// bytes.
     pub fn new(link: Link, keyring: Arc<SharedKeyring>, commit_buffer: usize) -> Arc<Self> {
-        let store = Arc::new(Store { link: link.clone(), keyring, keys: KeyCache::default() });
+        let store = Arc::new(Store {
+            link: link.clone(),
+            replicas: Replicas::new(link.clone()),
+            keyring,
+            keys: KeyCache::default(),
+        });
         let hints = Hints::default();
         tokio::spawn(hints.clone().follow(link));
         tokio::spawn(sweeping::run(Arc::clone(&store)));

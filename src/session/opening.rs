@@ -17,7 +17,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     proto::v1,
-    valkey::{Lane, Op},
+    valkey::Lane,
 };
 
 const LEASE_DEFAULT: Duration = Duration::from_secs(30);
@@ -178,18 +178,9 @@ impl Opening {
     }
 }
 
-/// Whether the fence reached a replica, where there is one: a failover must not give it out again. Waits on the bulk lane
-/// behind a write of its own, which is later than the fence, so that no small call is held up.
+/// Whether the fence reached a replica, where there is one: a failover must not give it out again.
 pub async fn replicate_fence(sessions: &Sessions, name: &SessionName) -> bool {
-    let link = &sessions.store.link;
-    if link.facts().replicas == 0 {
-        return true;
-    }
-    let deadline = Instant::now() + REPLICATE;
-    let mut mark = redis::cmd("SET");
-    mark.arg(link.owner_key(name.tag(), "w")).arg("1").arg("PX").arg(1000);
-    if link.run(Lane::Bulk, Op::Cmd(mark), deadline).await.is_err() {
-        return false;
-    }
-    link.wait_replicas(Lane::Bulk, 1, deadline).await.is_ok_and(|reached| reached > 0)
+    let store = &sessions.store;
+    let mark = store.mark(name);
+    !store.link.has_replicas(&mark) || store.replicas.have(&mark, Instant::now() + REPLICATE).await
 }

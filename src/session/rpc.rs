@@ -144,7 +144,10 @@ impl Handler {
         if !replayed {
             self.hint(&name, Hint::Records).await;
         }
-        let level = convert::durability_out(store.link.durability());
+        let level = match durability {
+            v1::Durability::Replicas if store.replicas.have(&store.mark(&name), deadline).await => durability,
+            _ => convert::durability_out(store.link.durability()),
+        };
         Ok(v1::CommitRecordsResponse {
             base_revision,
             revision,

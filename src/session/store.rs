@@ -22,7 +22,7 @@ use crate::{
     crypto::SharedKeyring,
     error::{Error, Reason, Result},
     owner::keys::unwrap_error,
-    valkey::{Lane, Link, LinkError, Op},
+    valkey::{Lane, Link, LinkError, Op, Replicas},
 };
 
 /// Tries before a call gives up on a session that keeps changing under it.
@@ -37,6 +37,7 @@ const SCAN_BYTES: u64 = 1024 * 1024;
 /// The session records of one database.
 pub struct Store {
     pub(super) link: Link,
+    pub(super) replicas: Replicas,
     pub(super) keyring: Arc<SharedKeyring>,
     pub(super) keys: KeyCache,
 }
@@ -50,6 +51,11 @@ impl Store {
         let mut replies = self.link.read(Lane::Small, &ops, deadline).await?.into_iter();
         let mut next = || replies.next().unwrap_or_default();
         Ok((Head::parse(next())?, micros(&next())?))
+    }
+
+    /// A key of this session's slot that may be written at any time and ends by itself.
+    pub fn mark(&self, name: &SessionName) -> Vec<u8> {
+        self.link.owner_key(name.tag(), "w")
     }
 
     /// The server's clock.

@@ -223,7 +223,7 @@ impl Stream {
 
     async fn arrive(&mut self, batch: Batch) {
         let flying = std::mem::take(&mut self.flying);
-        let Batch { items, done, started, attributes } = batch;
+        let Batch { items, done, sent, attributes } = batch;
         if let Some(attributes) = attributes {
             self.lease.attributes_read(attributes);
         }
@@ -234,7 +234,7 @@ impl Stream {
         let mut items = items.into_iter().zip(flying);
         for one in done {
             let Some((item, flying)) = items.next() else { break };
-            if let Some(again) = self.settle(&item, flying.answered, one, started).await {
+            if let Some(again) = self.settle(&item, flying.answered, one, sent).await {
                 if again == batch::Again::LoadScripts {
                     let deadline = Instant::now() + Duration::from_secs(5);
                     if let Err(error) = self.sessions.store.link.load_scripts(super::SCRIPTS, deadline).await
@@ -299,9 +299,9 @@ impl Stream {
         item: &Item,
         answered: bool,
         done: batch::Done,
-        started: Instant,
+        sent: batch::Sent,
     ) -> Option<batch::Again> {
-        let event = match self.lease.settle(&self.sessions, item, done, started).await {
+        let event = match self.lease.settle(&self.sessions, item, done, sent).await {
             Settled::Answer(event) => event,
             Settled::Again(again) => {
                 if again == batch::Again::Wait {

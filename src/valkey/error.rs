@@ -16,8 +16,12 @@ pub enum ServerError {
     Loading,
     /// A replica without its primary.
     MasterDown,
-    /// A slot is on the move (TRYAGAIN, ASK, MOVED, CLUSTERDOWN).
+    /// A slot is on the move (TRYAGAIN), or the cluster is not whole (CLUSTERDOWN).
     TryAgain,
+    /// The slot is another node's; which one. The link follows it itself.
+    Moved(String),
+    /// The slot is being moved, and this key has been; whither. The link follows it itself.
+    Ask(String),
     /// `maxmemory` is reached.
     OutOfMemory,
     /// It takes no writes for now: it cannot save them to disk (MISCONF), or has too few replicas (NOREPLICAS).
@@ -48,7 +52,9 @@ impl ServerError {
             "READONLY" => Self::ReadOnly,
             "LOADING" => Self::Loading,
             "MASTERDOWN" => Self::MasterDown,
-            "TRYAGAIN" | "ASK" | "MOVED" | "CLUSTERDOWN" => Self::TryAgain,
+            "TRYAGAIN" | "CLUSTERDOWN" => Self::TryAgain,
+            "MOVED" => Self::Moved(node(detail)),
+            "ASK" => Self::Ask(node(detail)),
             "OOM" => Self::OutOfMemory,
             "MISCONF" => Self::RefusesWrites { code: "MISCONF" },
             "NOREPLICAS" => Self::RefusesWrites { code: "NOREPLICAS" },
@@ -74,7 +80,12 @@ impl ServerError {
 
     /// Whether the same call may succeed when it is sent again: nothing was written.
     pub(super) fn is_passing(&self) -> bool {
-        self.needs_reconnect() || matches!(self, Self::NoScript | Self::TryAgain | Self::Busy)
+        self.needs_reconnect() || matches!(self, Self::NoScript | Self::Busy) || self.is_of_a_slot()
+    }
+
+    /// Whether it tells that a slot is elsewhere, or on its way.
+    pub(super) fn is_of_a_slot(&self) -> bool {
+        matches!(self, Self::TryAgain | Self::Moved(_) | Self::Ask(_))
     }
 
     /// The first word of the reply, or a stand-in for it.
@@ -85,6 +96,8 @@ impl ServerError {
             Self::Loading => "LOADING",
             Self::MasterDown => "MASTERDOWN",
             Self::TryAgain => "TRYAGAIN",
+            Self::Moved(_) => "MOVED",
+            Self::Ask(_) => "ASK",
             Self::OutOfMemory => "OOM",
             Self::RefusesWrites { code } => code,
             Self::Busy => "BUSY",
@@ -102,6 +115,11 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+/// `3999 127.0.0.1:6381` names a slot and a node.
+fn node(detail: &str) -> String {
+    detail.split_whitespace().nth(1).unwrap_or_default().to_owned()
+}
 
 /// A call to Valkey that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -174,6 +192,8 @@ impl From<LinkError> for Error {
                 | ServerError::Loading
                 | ServerError::MasterDown
                 | ServerError::TryAgain
+                | ServerError::Moved(_)
+                | ServerError::Ask(_)
                 | ServerError::Busy
                 | ServerError::NoScript
                 | ServerError::WrongPassword => {
@@ -214,6 +234,15 @@ mod tests {
         let error = Error::from(LinkError::Timeout { outcome_unknown: false });
         assert_eq!(error.reason(), Reason::DeadlineExceeded);
         assert!(!error.is_outcome_unknown());
+    }
+
+    #[test]
+    fn a_slot_that_is_elsewhere_tells_where() {
+        assert_eq!(node("3999 127.0.0.1:6381"), "127.0.0.1:6381");
+        assert_eq!(node(""), "");
+        let error = Error::from(LinkError::from(ServerError::Moved("10.0.0.7:7000".into())));
+        assert_eq!(error.reason(), Reason::ValkeyUnreachable);
+        assert!(!error.to_string().contains("10.0.0.7"), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::{
     lanes::{Generation, ask, one},
     preflight::{self, Level, Report},
     reconnect::BOOTSTRAP_WITHIN,
-    store_identity::{Refusal, Store},
+    store_identity::{Refusal, Store, Via},
     target::Endpoint,
 };
 
@@ -33,14 +33,15 @@ pub async fn examine(
     };
     let unreachable = |why: String| StartError::Config(format!("{endpoint}: {why}"));
     let (pushes, _messages) = mpsc::unbounded_channel();
-    let generation =
-        Generation::connect(0, &endpoint, config.connect_within, &pushes).await.map_err(unreachable)?;
+    let generation = Generation::connect(0, &endpoint, config.connect_within, config.connections, &pushes)
+        .await
+        .map_err(unreachable)?;
     let connection = generation.probe_lane();
     let look = async {
         let mut report = preflight::inspect(&connection, config.allowances()).await?;
         let names = Names::new(&config.env);
         let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-        let store = Store { connection: &connection, names: &names, kinds: &kinds };
+        let store = Store::new(Via::One(&connection), &names, &kinds);
         database(&store, keyring, &mut report).await?;
         no_expiry(&connection, &names, &mut report).await?;
         Ok(report)

@@ -1,18 +1,19 @@
-//! What all handles of a link share: its phase, and the one way by which calls reach a connection.
+//! What all handles of a link share: the shards, whether the database behind them may be used, and the way by which calls
+//! reach them.
 
 use std::{
-    future::poll_fn,
-    pin::pin,
-    sync::{Arc, OnceLock},
-    task::Poll,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use redis::{Pipeline, Value};
 use tokio::{
-    sync::{Mutex, watch},
-    time::{Instant, sleep_until, timeout_at},
+    sync::{Notify, mpsc, watch},
+    time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -20,15 +21,17 @@ use crate::crypto::{OwnerTag, SharedKeyring};
 
 use super::{
     LinkConfig, LinkState, StartError,
-    error::LinkError,
+    error::{LinkError, ServerError},
     keys::{ENVIRONMENT, Names},
-    lanes::{Generation, describe},
-    op::{Lane, reply},
+    lanes::Generation,
+    op::{Lane, Op},
     preflight::Report,
     pubsub::Hub,
     script::Script,
     server_info::text,
-    store_identity::{Store, marker},
+    shard::{Phase, Shard, Undone},
+    store_identity::marker,
+    topology::Shards,
 };
 
 /// How often, and how far apart, an owner is looked for that the index lists and that is not there: it may be on its way
@@ -36,13 +39,13 @@ use super::{
 const ABSENT_LOOKS: u32 = 3;
 const ABSENT_APART: Duration = Duration::from_millis(100);
 
-/// Where the link is.
-#[derive(Clone)]
-pub(super) enum Phase {
-    Starting(String),
-    Ready(Arc<Generation>),
-    Down(String),
-    StoreChanged,
+/// Whether the database may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Database {
+    /// Not accepted yet.
+    Unknown,
+    Accepted,
+    Changed,
 }
 
 pub(super) struct Inner {
@@ -53,16 +56,22 @@ pub(super) struct Inner {
     pub hub: Hub,
     /// Host and port, or socket: for logs.
     pub label: String,
-    kinds: Vec<String>,
-    phase: watch::Sender<Phase>,
+    pub kinds: Vec<String>,
+    /// Asks for a new look at who serves what.
+    pub look: Notify,
+    /// Looks that were taken.
+    pub looks: watch::Sender<u64>,
+    shards: watch::Sender<Arc<Shards>>,
+    database: watch::Sender<Database>,
     state: watch::Sender<LinkState>,
     failed: watch::Sender<Option<StartError>>,
     report: ArcSwap<Report>,
     /// The database of this process, from the first accepted connection on.
     store_id: OnceLock<String>,
     closed: CancellationToken,
-    small: Mutex<()>,
-    bulk: Mutex<()>,
+    numbers: AtomicU64,
+    /// Shards that a redirection made known, to be connected. Unset without a cluster.
+    newcomers: OnceLock<mpsc::UnboundedSender<Arc<Shard>>>,
 }
 
 impl Inner {
@@ -82,14 +91,17 @@ impl Inner {
             hub: Hub::default(),
             label,
             kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
-            phase: watch::Sender::new(Phase::Starting(why.clone())),
+            look: Notify::new(),
+            looks: watch::Sender::new(0),
+            shards: watch::Sender::new(Arc::new(Shards::unknown())),
+            database: watch::Sender::new(Database::Unknown),
             state: watch::Sender::new(LinkState::Starting { why }),
             failed: watch::Sender::new(None),
             report: ArcSwap::default(),
             store_id: OnceLock::new(),
             closed: CancellationToken::new(),
-            small: Mutex::new(()),
-            bulk: Mutex::new(()),
+            numbers: AtomicU64::new(0),
+            newcomers: OnceLock::new(),
         }
     }
 
@@ -109,14 +121,141 @@ impl Inner {
         self.closed.is_cancelled()
     }
 
-    pub fn set_phase(&self, phase: Phase) {
-        let state = match &phase {
-            Phase::Starting(why) => LinkState::Starting { why: why.clone() },
-            Phase::Ready(generation) => LinkState::Ready { generation: generation.number() },
-            Phase::Down(why) => LinkState::Down { why: why.clone() },
-            Phase::StoreChanged => LinkState::StoreChanged,
+    /// A number that no other shard or generation of this link has; higher ones are newer.
+    pub fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub fn new_shard(&self, label: String) -> Arc<Shard> {
+        let shard = Shard::new(self.next_number(), label, self.closed.clone());
+        if self.is_store_changed() {
+            shard.set_phase(Phase::StoreChanged);
+        }
+        Arc::new(shard)
+    }
+
+    pub fn shards(&self) -> Arc<Shards> {
+        Arc::clone(&self.shards.borrow())
+    }
+
+    pub fn set_shards(&self, shards: Shards) {
+        self.shards.send_replace(Arc::new(shards));
+        self.tell();
+    }
+
+    /// Who connects to shards that calls find out about.
+    pub fn connects(&self, newcomers: mpsc::UnboundedSender<Arc<Shard>>) {
+        let _ = self.newcomers.set(newcomers);
+    }
+
+    /// The shard at a place that a redirection told, known or not.
+    pub fn guest(&self, place: &str) -> Arc<Shard> {
+        let mut found = None;
+        self.shards.send_if_modified(|shards| {
+            let known = shards.at(place).cloned();
+            let is_new = known.is_none();
+            let shard = known.unwrap_or_else(|| self.new_shard(place.to_owned()));
+            if is_new {
+                *shards = Arc::new(shards.with_guest(Arc::clone(&shard)));
+            }
+            found = Some((shard, is_new));
+            is_new
+        });
+        // The closure has run.
+        let (shard, is_new) = found.unwrap_or_else(|| (self.new_shard(place.to_owned()), true));
+        if is_new && let Some(newcomers) = self.newcomers.get() {
+            let _ = newcomers.send(Arc::clone(&shard));
+        }
+        shard
+    }
+
+    /// The shard that subscriptions are made at: the one of the database's own hash.
+    pub fn home(&self) -> Option<Arc<Shard>> {
+        self.shards.borrow().of_key(self.names.meta().as_bytes()).cloned()
+    }
+
+    /// A shard has a connection that was checked. Calls may use it when the database was accepted.
+    pub fn connected(&self, shard: &Shard, generation: &Arc<Generation>) {
+        shard.set_connected(generation);
+        if self.has_started() && !self.is_store_changed() {
+            shard.set_phase(Phase::Ready(Arc::clone(generation)));
+        }
+        self.tell();
+    }
+
+    /// A shard is not usable for now; before the first success: not yet. A changed database stays one until it was looked
+    /// at again.
+    pub fn down(&self, shard: &Shard, why: &str) {
+        shard.take_connected();
+        if !self.is_store_changed() {
+            let why = why.to_owned();
+            shard.set_phase(if self.has_started() { Phase::Down(why) } else { Phase::Starting(why) });
+        }
+        self.tell();
+        self.look.notify_one();
+    }
+
+    /// The first accepted database is this process's for good; calls may use what is connected.
+    pub fn accept_store(&self, id: String) {
+        let _ = self.store_id.set(id);
+        self.database.send_replace(Database::Accepted);
+        for shard in &self.shards().all {
+            if let Some(generation) = shard.connected() {
+                shard.set_phase(Phase::Ready(generation));
+            }
+        }
+        self.tell();
+    }
+
+    /// The database is back.
+    pub fn accept_again(&self) {
+        if let Some(id) = self.store_id() {
+            self.accept_store(id.to_owned());
+        }
+    }
+
+    /// The database is not the one it was: nothing is served.
+    pub fn store_changed(&self) {
+        self.database.send_replace(Database::Changed);
+        for shard in &self.shards().all {
+            shard.set_phase(Phase::StoreChanged);
+        }
+        self.tell();
+    }
+
+    /// Nothing can be connected to, since nobody tells what there is.
+    pub fn astray(&self, why: &str) {
+        if !self.has_started() {
+            self.state.send_if_modified(|now| {
+                let next = LinkState::Starting { why: why.to_owned() };
+                let changed = *now != next;
+                *now = next;
+                changed
+            });
+        }
+    }
+
+    /// Tells whoever watches the link how it is. It is ready when the database was accepted and any part of it can be used:
+    /// an owner whose part cannot be gets the error itself.
+    fn tell(&self) {
+        let shards = self.shards();
+        let phases: Vec<Phase> = shards.all.iter().map(|shard| shard.phase()).collect();
+        let newest = phases.iter().filter_map(|phase| match phase {
+            Phase::Ready(generation) => Some(generation.number()),
+            _ => None,
+        });
+        let state = match newest.max() {
+            _ if self.is_store_changed() => LinkState::StoreChanged,
+            Some(generation) if self.has_started() => LinkState::Ready { generation },
+            _ => {
+                let why = phases.into_iter().find_map(|phase| match phase {
+                    Phase::Starting(why) | Phase::Down(why) => Some(why),
+                    _ => None,
+                });
+                let why = why.unwrap_or_else(|| format!("connecting to {}", self.label));
+                if self.has_started() { LinkState::Down { why } } else { LinkState::Starting { why } }
+            }
         };
-        self.phase.send_replace(phase);
         self.state.send_if_modified(|now| {
             let changed = *now != state;
             *now = state;
@@ -124,39 +263,34 @@ impl Inner {
         });
     }
 
-    /// Not usable for now; before the first success: not yet. A changed database stays one until it was looked at again.
-    pub fn down(&self, why: &str) {
-        if self.is_store_changed() {
-            return;
-        }
-        let why = why.to_owned();
-        self.set_phase(if self.has_started() { Phase::Down(why) } else { Phase::Starting(why) });
-    }
-
     pub fn fail_start(&self, error: StartError) {
         self.failed.send_replace(Some(error));
     }
 
     pub fn close(&self) {
-        self.set_phase(Phase::Down("shutting down".into()));
         self.closed.cancel();
+        for shard in &self.shards().all {
+            shard.set_phase(Phase::Down("shutting down".into()));
+        }
+        self.tell();
     }
 
     pub fn report(&self) -> Arc<Report> {
         self.report.load_full()
     }
 
-    pub fn set_report(&self, report: Report) {
-        self.report.store(Arc::new(report));
+    /// What was found at a shard. Of all shards together the weakest counts.
+    pub fn set_report(&self, shard: &Shard, report: Report) {
+        let id = self.store_id().unwrap_or(&report.facts.store_id).to_owned();
+        shard.set_report(report);
+        let shards = self.shards();
+        let reports: Vec<(String, Arc<Report>)> =
+            shards.all.iter().map(|shard| (shard.label.clone(), shard.report())).collect();
+        self.report.store(Arc::new(Report::of_all(&reports, &id)));
     }
 
     pub fn store_id(&self) -> Option<&str> {
         self.store_id.get().map(String::as_str)
-    }
-
-    /// The first accepted database is this process's for good.
-    pub fn accept_store(&self, id: String) {
-        let _ = self.store_id.set(id);
     }
 
     pub fn has_started(&self) -> bool {
@@ -164,18 +298,85 @@ impl Inner {
     }
 
     pub fn is_store_changed(&self) -> bool {
-        matches!(*self.phase.borrow(), Phase::StoreChanged)
+        *self.database.borrow() == Database::Changed
     }
 
-    pub fn store<'a>(&'a self, connection: &'a MultiplexedConnection) -> Store<'a> {
-        Store { connection, names: &self.names, kinds: &self.kinds }
+    /// Whether any call would be sent at once.
+    pub fn is_ready(&self) -> bool {
+        self.shards.borrow().all.iter().any(|shard| shard.current().is_some())
     }
 
-    /// The usable generation, if there is one now.
-    pub fn current(&self) -> Option<Arc<Generation>> {
-        match &*self.phase.borrow() {
-            Phase::Ready(generation) if !generation.is_dead() => Some(Arc::clone(generation)),
-            _ => None,
+    /// The shard that a call for `key` would be sent to at once.
+    pub fn ready_shard(&self, key: Option<&[u8]>) -> Option<u64> {
+        let shards = self.shards.borrow();
+        let meta;
+        let key = match key {
+            Some(key) => key,
+            None => {
+                meta = self.names.meta();
+                meta.as_bytes()
+            }
+        };
+        shards.of_key(key).filter(|shard| shard.current().is_some()).map(|shard| shard.id)
+    }
+
+    /// Whether a shard is known.
+    pub fn has_shard(&self, id: u64) -> bool {
+        self.shards.borrow().all.iter().any(|shard| shard.id == id)
+    }
+
+    /// The shard that serves `key`, waited for until `deadline`.
+    pub async fn shard(&self, key: Option<&[u8]>, deadline: Instant) -> Result<Arc<Shard>, LinkError> {
+        let mut shards = self.shards.subscribe();
+        loop {
+            {
+                let shards = shards.borrow_and_update();
+                let meta;
+                let key = match key {
+                    Some(key) => key,
+                    None if !shards.is_cluster() => b"",
+                    None => {
+                        meta = self.names.meta();
+                        meta.as_bytes()
+                    }
+                };
+                if let Some(shard) = shards.of_key(key) {
+                    return Ok(Arc::clone(shard));
+                }
+            }
+            if self.is_store_changed() {
+                return Err(LinkError::StoreChanged);
+            }
+            self.look.notify_one();
+            if self.is_closed() || !matches!(timeout_at(deadline, shards.changed()).await, Ok(Ok(()))) {
+                return Err(if self.has_started() {
+                    LinkError::Unreachable {
+                        outcome_unknown: false,
+                        why: "no node serves this part of the cluster".into(),
+                    }
+                } else {
+                    LinkError::Starting
+                });
+            }
+        }
+    }
+
+    /// One write to the shard of `key`.
+    pub async fn exchange(
+        &self,
+        lane: Lane,
+        key: Option<&[u8]>,
+        pipeline: &Pipeline,
+        writes: bool,
+        deadline: Instant,
+    ) -> Result<Vec<Value>, LinkError> {
+        loop {
+            let shard = self.shard(key, deadline).await?;
+            match shard.exchange(lane, pipeline, pipeline.len(), writes, deadline).await {
+                Ok(replies) => return Ok(replies),
+                Err(Undone::Failed(error)) => return Err(error),
+                Err(Undone::Retired) => {}
+            }
         }
     }
 
@@ -187,24 +388,48 @@ impl Inner {
         deadline: Instant,
     ) -> Result<(), LinkError> {
         let index = self.names.index(kind, tag.bucket());
-        for look in 1.. {
-            // Only after the wait for a connection is it known which database is ours.
-            self.ready(deadline).await?;
-            let id = self.store_id().unwrap_or_default();
-            let mut pipeline = Pipeline::new();
-            pipeline.cmd("GET").arg(ENVIRONMENT);
-            pipeline.cmd("ZSCORE").arg(&index).arg(marker(id));
-            pipeline.cmd("ZSCORE").arg(&index).arg(&tag.as_bytes()[..]);
-            // Looked for after the index: an owner made meanwhile is there by now.
-            // A blob shares the tag of the session of its name: neither stands for the other.
-            let key = match kind {
+        // A blob shares the tag of the session of its name: neither stands for the other.
+        let key = self.names.owner(
+            tag,
+            match kind {
                 "blob" => "b",
                 "namespace" => "k",
                 _ => "h",
+            },
+        );
+        let command = |name: &str, args: &[&[u8]]| {
+            let mut command = redis::cmd(name);
+            command.arg(args);
+            Op::Cmd(command)
+        };
+        for look in 1.. {
+            // Only after the wait for a connection is it known which database is ours.
+            self.shard(Some(&key), deadline).await?.wait_ready(deadline).await?;
+            let id = self.store_id().unwrap_or_default();
+            let marker = marker(id);
+            let mut ops = vec![
+                command("GET", &[ENVIRONMENT.as_bytes()]),
+                command("ZSCORE", &[&index, marker.as_bytes()]),
+                command("ZSCORE", &[&index, &tag.as_bytes()[..]]),
+            ];
+            // Looked for after the index: an owner made meanwhile is there by now.
+            let last = command("EXISTS", &[&key]);
+            let mut replies = if self.shards().is_cluster() {
+                let mut replies = self.send(Lane::Small, &ops, deadline).await?;
+                replies.extend(self.send(Lane::Small, &[last], deadline).await?);
+                replies
+            } else {
+                ops.push(last);
+                self.send(Lane::Small, &ops, deadline).await?
             };
-            pipeline.cmd("EXISTS").arg(self.names.owner(tag, key));
-            let (_, replies) = self.exchange(Lane::Small, &pipeline, 4, false, deadline).await?;
-            let replies = replies.into_iter().map(reply).collect::<Result<Vec<_>, _>>()?;
+            if replies.iter().any(|reply| reply.as_ref().is_err_and(ServerError::is_of_a_slot)) {
+                if Instant::now() + ABSENT_APART >= deadline {
+                    return Err(ServerError::TryAgain.into());
+                }
+                tokio::time::sleep(ABSENT_APART).await;
+                continue;
+            }
+            let replies = replies.drain(..).collect::<Result<Vec<_>, _>>()?;
             let [environment, marked, score, there] = &replies[..] else {
                 return Err(LinkError::StoreChanged);
             };
@@ -212,7 +437,7 @@ impl Inner {
                 || *marked == Value::Nil
             {
                 tracing::error!("the database was emptied, replaced, or has lost a part");
-                self.set_phase(Phase::StoreChanged);
+                self.store_changed();
                 return Err(LinkError::StoreChanged);
             }
             let listed = match score {
@@ -223,79 +448,12 @@ impl Inner {
             if !listed || *there != Value::Int(0) {
                 return Ok(());
             }
-            if look == ABSENT_LOOKS || Instant::now() + ABSENT_APART >= deadline {
+            if look >= ABSENT_LOOKS || Instant::now() + ABSENT_APART >= deadline {
                 tracing::error!(owner = %&tag.to_string()[..6], "the index lists an owner whose data is gone");
                 return Err(LinkError::StoreChanged);
             }
             tokio::time::sleep(ABSENT_APART).await;
         }
         Ok(())
-    }
-
-    /// One write of `count` commands and their replies.
-    pub async fn exchange(
-        &self,
-        lane: Lane,
-        pipeline: &Pipeline,
-        count: usize,
-        writes: bool,
-        deadline: Instant,
-    ) -> Result<(Arc<Generation>, Vec<Value>), LinkError> {
-        let gate = match lane {
-            Lane::Small => &self.small,
-            Lane::Bulk => &self.bulk,
-        };
-        let Ok(turn) = timeout_at(deadline, gate.lock()).await else { return Err(self.not_ready()) };
-        let generation = self.ready(deadline).await?;
-        let mut connection = generation.lane(lane);
-        let mut call = pin!(connection.send_packed_commands(pipeline, 0, count));
-        // The first poll puts the bytes into the connection's own queue, or in line for it.
-        let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
-        drop(turn);
-        let replies = match first {
-            Poll::Ready(replies) => replies,
-            Poll::Pending => tokio::select! {
-                biased;
-                replies = &mut call => replies,
-                () = generation.dead() => {
-                    return Err(LinkError::Unreachable { outcome_unknown: writes, why: generation.why() });
-                }
-                () = sleep_until(deadline) => return Err(LinkError::Timeout { outcome_unknown: writes }),
-            },
-        };
-        match replies {
-            Ok(replies) => Ok((generation, replies)),
-            Err(error) => {
-                let why = describe(&error);
-                generation.fail(why.as_str());
-                Err(LinkError::Unreachable { outcome_unknown: writes, why })
-            }
-        }
-    }
-
-    /// A generation that can be used, waited for until `deadline`.
-    async fn ready(&self, deadline: Instant) -> Result<Arc<Generation>, LinkError> {
-        let mut phase = self.phase.subscribe();
-        loop {
-            match &*phase.borrow_and_update() {
-                Phase::Ready(generation) if !generation.is_dead() => return Ok(Arc::clone(generation)),
-                Phase::StoreChanged => return Err(LinkError::StoreChanged),
-                _ => {}
-            }
-            if self.is_closed() || !matches!(timeout_at(deadline, phase.changed()).await, Ok(Ok(()))) {
-                return Err(self.not_ready());
-            }
-        }
-    }
-
-    fn not_ready(&self) -> LinkError {
-        let why = match &*self.phase.borrow() {
-            Phase::Starting(_) => return LinkError::Starting,
-            Phase::StoreChanged => return LinkError::StoreChanged,
-            Phase::Down(why) => why.clone(),
-            Phase::Ready(generation) if generation.is_dead() => generation.why(),
-            Phase::Ready(_) => "too many calls wait for their turn".to_owned(),
-        };
-        LinkError::Unreachable { outcome_unknown: false, why }
     }
 }

@@ -3,7 +3,10 @@
 //!
 //! Calls that are in the funnel together have no order among each other.
 
-use std::sync::Arc;
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use redis::Value;
@@ -40,27 +43,41 @@ struct Call {
 #[derive(Clone)]
 pub struct Funnel {
     link: Link,
-    calls: mpsc::Sender<Call>,
+    /// One for each shard: one that does not answer holds up its own calls only.
+    shards: Arc<RwLock<HashMap<u64, mpsc::Sender<Call>>>>,
 }
 
 impl Funnel {
-    /// Starts the task that writes. It ends with the last handle.
+    /// A funnel into `link`. Its tasks end with the last handle.
     pub fn new(link: Link) -> Self {
-        let (calls, waiting) = mpsc::channel(WAITING);
-        tokio::spawn(write(link.clone(), waiting));
-        Self { link, calls }
+        Self { link, shards: Arc::default() }
+    }
+
+    fn calls(&self, shard: u64) -> mpsc::Sender<Call> {
+        let known = self.shards.read().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned();
+        known.unwrap_or_else(|| {
+            let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+            shards.retain(|id, _| self.link.has_shard(*id));
+            let calls = shards.entry(shard).or_insert_with(|| {
+                let (calls, waiting) = mpsc::channel(WAITING);
+                tokio::spawn(write(self.link.clone(), waiting));
+                calls
+            });
+            calls.clone()
+        })
     }
 
     /// As [`Link::run`] on the small lane: `op` must be safe to repeat.
     pub async fn run(&self, op: Op<'static>, deadline: Instant) -> Result<Value, LinkError> {
         // What must wait for a connection waits by itself: it has its own deadline.
-        if !self.link.is_ready() {
+        let Some(shard) = self.link.shard_of(&op) else {
             return self.link.run(Lane::Small, op, deadline).await;
-        }
+        };
+        let calls = self.calls(shard);
         let writes = op.may_write();
         let (answer, answered) = oneshot::channel();
         let joined = timeout_at(deadline, async {
-            if self.calls.send(Call { op, deadline, answer }).await.is_err() {
+            if calls.send(Call { op, deadline, answer }).await.is_err() {
                 return None;
             }
             answered.await.ok()

@@ -13,7 +13,7 @@ use redis::{
 use tokio::{sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{error::ServerError, op::Lane, target::Endpoint};
+use super::{Connections, error::ServerError, op::Lane, target::Endpoint};
 
 /// Calls that may wait for their turn to be written, per lane.
 const QUEUE: usize = 256;
@@ -49,6 +49,7 @@ impl Generation {
         number: u64,
         endpoint: &Endpoint,
         within: Duration,
+        connections: Connections,
         pushes: &mpsc::UnboundedSender<PushInfo>,
     ) -> Result<Arc<Self>, String> {
         let death = Arc::new(Death::default());
@@ -67,9 +68,17 @@ impl Generation {
                     }
                     Ok(())
                 });
-            async move { endpoint.client().get_multiplexed_async_connection_with_config(&config).await }
+            endpoint.connect(config)
         };
-        let all = async { tokio::try_join!(open(Some(pushes.clone())), open(None), open(None)) };
+        let all = async {
+            match connections {
+                Connections::Standard => tokio::try_join!(open(Some(pushes.clone())), open(None), open(None)),
+                Connections::Minimal => {
+                    let (probe, small) = tokio::try_join!(open(Some(pushes.clone())), open(None))?;
+                    Ok((probe, small.clone(), small))
+                }
+            }
+        };
         match timeout(within, all).await {
             Ok(Ok((probe, small, bulk))) => Ok(Arc::new(Self { number, small, bulk, probe, death })),
             Ok(Err(error)) => Err(describe(&error)),

@@ -19,6 +19,7 @@ use crate::crypto::{Keyring, OwnerTag, SharedKeyring, check_canary};
 
 use super::{
     LinkConfig, LinkState, StartError, Target,
+    cluster::Cluster,
     error::{LinkError, ServerError},
     exchange::Inner,
     keys,
@@ -26,13 +27,18 @@ use super::{
     op::{self, Lane, Op},
     preflight::{DurabilityLevel, Report, ServerFacts},
     reconnect::{Source, Supervisor},
+    scan::Scan,
     script::Script,
+    sentinel::Sentinels,
     store_identity::canary_field,
-    target::Endpoint,
+    target::{Endpoint, Topology},
 };
 
 /// How soon a call is tried again that the server was not ready for.
 const RETRY_AFTER: Duration = Duration::from_millis(20);
+
+/// What the answer to a WAIT may take when its time is over.
+const ANSWER_AFTER: Duration = Duration::from_millis(500);
 
 /// A handle on Valkey; clones share everything.
 #[derive(Clone)]
@@ -56,17 +62,35 @@ impl Link {
         if !keys::valid_env(&config.env) {
             return Err(StartError::Config("env must match [a-z0-9-]{1,32}".into()));
         }
+        let (pushes, messages) = mpsc::unbounded_channel();
         let (source, label) = match &config.target {
-            Target::Url(url) => {
-                let endpoint = Endpoint::parse(url)?;
-                let label = endpoint.to_string();
-                (Source::Url(Box::new(endpoint)), label)
-            }
             Target::Embedded(embedded) => {
                 (Source::Child(Box::new(embedded.child())), "the embedded server".to_owned())
             }
+            Target::Url(url) => {
+                let seeds = Endpoint::parse_all(url)?;
+                let label = seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+                match &url.topology {
+                    Topology::Standalone => (Source::Url(Box::new(Endpoint::parse(url)?)), label),
+                    Topology::Sentinel { primary, password } => {
+                        refuse_unix(&seeds, "--sentinel")?;
+                        let sentinels = Sentinels::new(primary.clone(), &seeds, password.as_ref())?;
+                        (Source::Sentinels(Box::new(sentinels)), format!("{primary} of Sentinel {label}"))
+                    }
+                    Topology::Cluster => {
+                        refuse_unix(&seeds, "--cluster")?;
+                        if seeds.iter().any(|seed| seed.database() != 0) {
+                            return Err(StartError::Config("a cluster has only database 0".into()));
+                        }
+                        let inner = Arc::new(Inner::new(config, keyring, scripts, kinds, label));
+                        let cluster =
+                            Cluster { inner: Arc::clone(&inner), seeds, pushes, messages, shutdown };
+                        tokio::spawn(cluster.run());
+                        return Ok(Self { inner });
+                    }
+                }
+            }
         };
-        let (pushes, messages) = mpsc::unbounded_channel();
         let inner = Arc::new(Inner::new(config, keyring, scripts, kinds, label));
         let supervisor = Supervisor { inner: Arc::clone(&inner), source, pushes, messages, shutdown };
         tokio::spawn(supervisor.run());
@@ -80,7 +104,27 @@ impl Link {
 
     /// Whether a call would be sent at once.
     pub fn is_ready(&self) -> bool {
-        self.inner.current().is_some()
+        self.inner.is_ready()
+    }
+
+    /// The same for a key.
+    pub(super) fn shard_of_key(&self, key: &[u8]) -> Option<u64> {
+        self.inner.ready_shard(Some(key))
+    }
+
+    /// Whether the node of this key had replicas when that was last looked at.
+    pub fn has_replicas(&self, key: &[u8]) -> bool {
+        self.inner.shards().of_key(key).is_some_and(|shard| shard.report().facts.replicas > 0)
+    }
+
+    /// Whether this shard is still one.
+    pub(super) fn has_shard(&self, id: u64) -> bool {
+        self.inner.has_shard(id)
+    }
+
+    /// The shard that a call goes to, as a number, if it would be sent at once.
+    pub(super) fn shard_of(&self, op: &Op<'_>) -> Option<u64> {
+        self.inner.ready_shard(op.key())
     }
 
     /// Waits until the start fails for a reason that only a human can mend: the process must exit with its code.
@@ -136,16 +180,7 @@ impl Link {
         if ops.is_empty() {
             return Ok(Vec::new());
         }
-        let writes = ops.iter().any(Op::may_write);
-        let (generation, replies) =
-            self.inner.exchange(lane, &op::pack(ops), ops.len(), writes, deadline).await?;
-        let replies: Vec<_> = replies.into_iter().map(op::reply).collect();
-        if let Some(Err(error)) =
-            replies.iter().find(|reply| reply.as_ref().is_err_and(ServerError::needs_reconnect))
-        {
-            generation.fail(error.to_string());
-        }
-        Ok(replies)
+        self.inner.send(lane, ops, deadline).await
     }
 
     /// Sends `ops`, which must only read, in one write, and gives what they read. They are sent again, inside the deadline,
@@ -176,26 +211,20 @@ impl Link {
     /// Sends one op and sends it again, inside the deadline, when the connection breaks or the server is not ready. So `op`
     /// must be safe to repeat, as all our scripts are.
     pub async fn run(&self, lane: Lane, op: Op<'_>, deadline: Instant) -> Result<Value, LinkError> {
-        let writes = op.may_write();
-        let packed = op::pack(std::slice::from_ref(&op));
+        let ops = std::slice::from_ref(&op);
         let mut in_doubt = false;
         loop {
-            let error = match self.inner.exchange(lane, &packed, 1, writes, deadline).await {
-                Ok((generation, replies)) => {
-                    match replies.into_iter().next().map_or(Ok(Value::Nil), op::reply) {
-                        Ok(value) => return Ok(value),
-                        Err(error) if error.needs_reconnect() => {
-                            generation.fail(error.to_string());
-                            continue;
-                        }
-                        Err(ServerError::NoScript) if op.script().is_some() => {
-                            self.load(lane, op.script().into_iter(), deadline).await?;
-                            continue;
-                        }
-                        Err(error @ (ServerError::TryAgain | ServerError::Busy)) => LinkError::Server(error),
-                        Err(error) => return Err(error.into()),
+            let error = match self.inner.send(lane, ops, deadline).await {
+                Ok(replies) => match replies.into_iter().next().unwrap_or(Ok(Value::Nil)) {
+                    Ok(value) => return Ok(value),
+                    Err(error) if error.needs_reconnect() => continue,
+                    Err(ServerError::NoScript) if let Some(script) = op.script() => {
+                        self.inner.load(lane, op.key(), script, deadline).await?;
+                        continue;
                     }
-                }
+                    Err(error @ (ServerError::TryAgain | ServerError::Busy)) => LinkError::Server(error),
+                    Err(error) => return Err(error.into()),
+                },
                 Err(LinkError::Unreachable { outcome_unknown, why }) => {
                     in_doubt |= outcome_unknown;
                     if Instant::now() < deadline && !self.inner.is_closed() {
@@ -215,13 +244,33 @@ impl Link {
         }
     }
 
+    /// The next keys that match `pattern`, of all nodes, one after the other. `count` is about how many are looked at.
+    ///
+    /// # Errors
+    /// As [`Link::read`].
+    pub async fn scan(
+        &self,
+        from: Scan,
+        pattern: &str,
+        count: usize,
+        deadline: Instant,
+    ) -> Result<(Option<Scan>, Vec<Vec<u8>>), LinkError> {
+        loop {
+            match self.inner.scan(from, pattern, count, deadline).await {
+                Err(LinkError::Unreachable { .. })
+                    if Instant::now() < deadline && !self.inner.is_closed() => {}
+                answer => return answer,
+            }
+        }
+    }
+
     /// Loads these scripts again, as after a SCRIPT FLUSH. Not all there are: those who wait need theirs at once.
     pub async fn load_scripts(
         &self,
         scripts: &[&'static Script],
         deadline: Instant,
     ) -> Result<(), LinkError> {
-        self.load(Lane::Small, scripts.iter().copied(), deadline).await
+        self.inner.load_everywhere(scripts, deadline).await
     }
 
     /// Makes sure that an owner that was not found is truly not there: the database is still ours and its index does not
@@ -263,7 +312,7 @@ impl Link {
     /// Messages on `channel`, from now on. Best effort, and over reconnections: what is sent meanwhile is lost.
     pub async fn subscribe(&self, channel: &[u8]) -> broadcast::Receiver<Bytes> {
         let (receiver, new) = self.inner.hub.join(channel);
-        if new && let Some(generation) = self.inner.current() {
+        if new && let Some(generation) = self.inner.home().and_then(|home| home.current()) {
             // When this fails the connection is gone, and the next one subscribes to everything.
             let _ = generation.probe_lane().subscribe(channel).await;
         }
@@ -278,14 +327,21 @@ impl Link {
         replies.into_iter().next().map_or(Ok(()), |reply| reply.map(|_| ()).map_err(LinkError::from))
     }
 
-    /// How many replicas have everything that was written on `lane` so far; waits until `wanted` have, or the deadline is
-    /// near. It holds up its lane meanwhile.
-    pub async fn wait_replicas(&self, lane: Lane, wanted: u32, deadline: Instant) -> Result<u32, LinkError> {
-        let patience = deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
+    /// How many replicas have everything that was written for `key` on `lane` so far; waits until `wanted` have, or for the
+    /// deadline. It holds up its lane meanwhile.
+    pub async fn wait_replicas(
+        &self,
+        lane: Lane,
+        key: &[u8],
+        wanted: u32,
+        deadline: Instant,
+    ) -> Result<u32, LinkError> {
+        let patience = deadline.saturating_duration_since(Instant::now());
         let mut wait = redis::cmd("WAIT");
         wait.arg(wanted).arg(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1));
-        let replies = self.pipeline(lane, &[Op::Cmd(wait)], deadline).await?;
-        match replies.into_iter().next() {
+        let replies =
+            self.inner.exchange(lane, Some(key), &one(wait), false, deadline + ANSWER_AFTER).await?;
+        match replies.into_iter().next().map(op::reply) {
             Some(Ok(Value::Int(reached))) => Ok(u32::try_from(reached).unwrap_or(0)),
             Some(Err(error)) => Err(error.into()),
             _ => Ok(0),
@@ -306,25 +362,13 @@ impl Link {
     pub fn preflight(&self) -> Arc<Report> {
         self.inner.report()
     }
+}
 
-    async fn load(
-        &self,
-        lane: Lane,
-        scripts: impl Iterator<Item = &'static Script>,
-        deadline: Instant,
-    ) -> Result<(), LinkError> {
-        let mut loads = Pipeline::new();
-        let mut count = 0;
-        for script in scripts {
-            loads.add_command(load_command(script));
-            count += 1;
-        }
-        let (_, replies) = self.inner.exchange(lane, &loads, count, false, deadline).await?;
-        for reply in replies {
-            op::reply(reply)?;
-        }
-        Ok(())
+fn refuse_unix(seeds: &[Endpoint], flag: &str) -> Result<(), StartError> {
+    if seeds.iter().any(Endpoint::is_unix) {
+        return Err(StartError::Config(format!("{flag} needs a URL with hosts, not unix://")));
     }
+    Ok(())
 }
 
 /// `SCRIPT LOAD` of one script.
@@ -332,7 +376,7 @@ pub(super) fn script_load(script: &Script) -> Pipeline {
     one(load_command(script))
 }
 
-fn load_command(script: &Script) -> redis::Cmd {
+pub(super) fn load_command(script: &Script) -> redis::Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
     cmd

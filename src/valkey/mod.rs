@@ -1,6 +1,7 @@
 //! The link to Valkey: connections that come back by themselves, scripts, and the checks that the database is the right
 //! one and set up so that what is acknowledged is kept.
 
+mod cluster;
 mod embedded;
 mod error;
 mod examine;
@@ -13,10 +14,16 @@ mod op;
 mod preflight;
 mod pubsub;
 mod reconnect;
+mod replicas;
+mod routed;
+mod scan;
 mod script;
+mod sentinel;
 mod server_info;
+mod shard;
 mod store_identity;
 mod target;
+mod topology;
 
 use std::time::Duration;
 
@@ -28,8 +35,10 @@ pub use keys::{BUCKETS, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
 pub use preflight::{DurabilityLevel, Finding, Level, Report, ServerFacts};
+pub use replicas::Replicas;
+pub use scan::Scan;
 pub use script::{Script, decimal};
-pub use target::{UrlTarget, install_crypto_provider};
+pub use target::{Topology, UrlTarget, each_host, install_crypto_provider};
 
 /// What the link needs to know.
 #[derive(Clone, Debug)]
@@ -46,6 +55,27 @@ pub struct LinkConfig {
     pub assume_durability: Option<DurabilityLevel>,
     /// A connection that is not made after this long is given up. (A hibernating database may take 1 to 5 s.)
     pub connect_within: Duration,
+    /// How many connections are made.
+    pub connections: Connections,
+}
+
+/// How many connections are made to each node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Connections {
+    /// Three: small calls, bulk, and probes with subscriptions.
+    #[default]
+    Standard,
+    /// Two, for hosted plans that count them: bulk shares that of small calls, which then wait behind it.
+    Minimal,
+}
+
+impl Connections {
+    fn to_one_node(self) -> u32 {
+        match self {
+            Self::Standard => 3,
+            Self::Minimal => 2,
+        }
+    }
 }
 
 impl LinkConfig {
@@ -58,6 +88,7 @@ impl LinkConfig {
             allow_eviction: false,
             assume_durability: None,
             connect_within: Duration::from_secs(5),
+            connections: Connections::Standard,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::{error::ServerError, script::Script};
+use super::{error::ServerError, script::Script, topology::slot};
 
 /// Which connection a call takes. Calls of one lane stay in order; calls of two lanes do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +99,32 @@ impl Op<'_> {
         }
     }
 
+    /// A script whose keys are in two slots works on one server and on no cluster: found by every test of a debug build.
+    fn assert_one_slot(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let home = self.key().map(slot);
+        debug_assert!(
+            match self {
+                Self::Cmd(_) => true,
+                Self::Script { keys, .. } => keys.iter().all(|key| Some(slot(key)) == home),
+                Self::ScriptRef { keys, .. } => keys.iter().all(|key| Some(slot(key)) == home),
+            },
+            "keys of two slots: {:?}",
+            self.script().map(|script| script.name)
+        );
+    }
+
+    /// The key that tells in which hash slot it is to be done; all others of it are in the same one. `None`: anywhere.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        match self {
+            Self::Cmd(cmd) => key(cmd),
+            Self::Script { keys, .. } => keys.first().map(Vec::as_slice),
+            Self::ScriptRef { keys, .. } => keys.first().copied(),
+        }
+    }
+
     fn to_cmd(&self) -> Cmd {
         match self {
             Self::Cmd(cmd) => cmd.clone(),
@@ -108,10 +134,47 @@ impl Op<'_> {
     }
 }
 
+/// Commands that name no key.
+const KEYLESS: &[&str] = &["TIME", "SCAN", "INFO", "PUBLISH", "WAIT", "PING", "DBSIZE", "ROLE", "SCRIPT"];
+
+/// The key of a plain command, which is its first argument.
+pub(super) fn key(cmd: &Cmd) -> Option<&[u8]> {
+    let mut args = cmd.args_iter();
+    match (args.next(), args.next()) {
+        (Some(redis::Arg::Simple(name)), Some(redis::Arg::Simple(key)))
+            if !KEYLESS.iter().any(|keyless| keyless.as_bytes().eq_ignore_ascii_case(name)) =>
+        {
+            Some(key)
+        }
+        _ => None,
+    }
+}
+
 /// The bytes of all calls, as one write.
 pub(super) fn pack(ops: &[Op<'_>]) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(ops.len());
     for op in ops {
+        op.assert_one_slot();
+        pipeline.add_command(op.to_cmd());
+    }
+    pipeline
+}
+
+/// The same of calls picked from many.
+pub(super) fn pack_all(ops: &[&Op<'_>]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(ops.len());
+    for op in ops {
+        op.assert_one_slot();
+        pipeline.add_command(op.to_cmd());
+    }
+    pipeline
+}
+
+/// The same for a node that is taking their slot over: it serves them only when told that we know.
+pub(super) fn pack_asking(ops: &[&Op<'_>]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(2 * ops.len());
+    for op in ops {
+        pipeline.cmd("ASKING");
         pipeline.add_command(op.to_cmd());
     }
     pipeline
@@ -159,5 +222,26 @@ mod tests {
         assert!(!call(&READ).may_write());
         assert!(!Op::Cmd(redis::cmd("hgetall")).may_write());
         assert!(Op::Cmd(redis::cmd("HSET")).may_write());
+    }
+
+    #[test]
+    fn a_key_tells_the_slot() {
+        let mut get = redis::cmd("GET");
+        get.arg("{tag}:h");
+        assert_eq!(Op::Cmd(get).key(), Some(&b"{tag}:h"[..]));
+        let mut scan = redis::cmd("scan");
+        scan.arg(0);
+        assert_eq!(Op::Cmd(scan).key(), None);
+        static SCRIPT: Script = Script::new("one", "return 1");
+        let keys: &[&[u8]] = &[b"{tag}:h", b"{tag}:r"];
+        assert_eq!(Op::ScriptRef { script: &SCRIPT, keys, args: &[] }.key(), Some(&b"{tag}:h"[..]));
+    }
+
+    #[test]
+    #[should_panic(expected = "keys of two slots")]
+    fn a_script_with_keys_of_two_slots_is_a_fault() {
+        static SCRIPT: Script = Script::new("one", "return 1");
+        let keys: &[&[u8]] = &[b"{tag}:h", b"{other}:h"];
+        pack(&[Op::ScriptRef { script: &SCRIPT, keys, args: &[] }]);
     }
 }

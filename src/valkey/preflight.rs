@@ -100,6 +100,35 @@ impl Report {
         self.findings.iter().filter(|finding| finding.level == Level::Fail)
     }
 
+    /// What was found at all shards together: the findings of each under its place, the facts of the weakest.
+    pub(super) fn of_all(reports: &[(String, std::sync::Arc<Self>)], store_id: &str) -> Self {
+        let mut known = reports
+            .iter()
+            .filter(|(_, report)| !report.facts.version.is_empty() || report.facts.connections > 0);
+        let Some((_, first)) = known.next() else { return Self::default() };
+        let mut all = Self::clone(first);
+        store_id.clone_into(&mut all.facts.store_id);
+        for (place, report) in known {
+            let (facts, more) = (&mut all.facts, &report.facts);
+            if more.durability < facts.durability {
+                facts.durability = more.durability;
+            }
+            facts.durability_known &= more.durability_known;
+            facts.replicas = facts.replicas.min(more.replicas);
+            facts.connections += more.connections;
+            facts.uptime = facts.uptime.min(more.uptime);
+            for finding in &report.findings {
+                if finding.level != Level::Ok {
+                    all.findings.push(Finding {
+                        found: format!("{} (at {place})", finding.found),
+                        ..finding.clone()
+                    });
+                }
+            }
+        }
+        all
+    }
+
     pub(super) fn add(&mut self, level: Level, check: &'static str, found: impl Into<String>, todo: &str) {
         let todo = (!todo.is_empty()).then(|| todo.to_owned());
         self.findings.push(Finding { level, check, found: found.into(), todo });

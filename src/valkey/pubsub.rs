@@ -56,6 +56,15 @@ impl Hub {
         connection.subscribe(channels).await.map_err(|error| super::lanes::describe(&error))
     }
 
+    /// Takes all subscriptions from a connection: they are at another one now.
+    pub async fn leave(&self, mut connection: MultiplexedConnection) {
+        let channels: Vec<Vec<u8>> = self.lock().keys().cloned().collect();
+        if !channels.is_empty() {
+            // If it fails the connection is gone, and they with it.
+            let _ = connection.unsubscribe(channels).await;
+        }
+    }
+
     /// Unsubscribes from what nobody listens to any more.
     pub async fn sweep(&self, mut connection: MultiplexedConnection) {
         let unused: Vec<Vec<u8>> = {

@@ -13,13 +13,16 @@ use tokio_util::sync::CancellationToken;
 use super::{
     StartError,
     embedded::{Child, ChildError},
-    exchange::{Inner, Phase},
+    exchange::Inner,
     keys::BUCKETS,
     lanes::{Generation, Pulse, ask},
     link::script_load,
     preflight::{self, Report},
-    store_identity::{Refusal, Rule},
+    sentinel::Sentinels,
+    shard::Shard,
+    store_identity::{Refusal, Rule, Store},
     target::Endpoint,
+    topology::Shards,
 };
 
 /// Between two signs of life.
@@ -43,14 +46,33 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 pub(super) enum Source {
     Url(Box<Endpoint>),
     Child(Box<Child>),
+    Sentinels(Box<Sentinels>),
+    /// A node of a cluster, under each of the names that its certificate may be for.
+    Node {
+        endpoints: Vec<Endpoint>,
+        turn: usize,
+    },
 }
 
 impl Source {
     /// Where to connect to, with the child running.
-    async fn endpoint(&mut self) -> Result<Endpoint, ChildError> {
+    async fn endpoint(&mut self) -> Result<Endpoint, Rejected> {
         match self {
             Self::Url(endpoint) => Ok((**endpoint).clone()),
-            Self::Child(child) => child.ensure().await,
+            Self::Child(child) => Ok(child.ensure().await?),
+            Self::Sentinels(sentinels) => Ok(sentinels.primary().await?),
+            Self::Node { endpoints, turn } => {
+                let endpoint = endpoints.get(*turn % endpoints.len().max(1));
+                *turn = turn.wrapping_add(1);
+                endpoint.cloned().ok_or_else(|| Rejected::Retry("it has no address".into()))
+            }
+        }
+    }
+
+    /// What worked is tried first the next time.
+    fn worked(&mut self) {
+        if let Self::Node { turn, .. } = self {
+            *turn = turn.wrapping_sub(1);
         }
     }
 
@@ -58,8 +80,17 @@ impl Source {
     fn is_starting(&self) -> bool {
         matches!(self, Self::Child(child) if child.is_starting())
     }
+
+    /// Ends when the primary is another one than that at `endpoint`.
+    async fn moved(&mut self, endpoint: &Endpoint) -> String {
+        match self {
+            Self::Sentinels(sentinels) => sentinels.moved(endpoint).await,
+            _ => std::future::pending().await,
+        }
+    }
 }
 
+/// Keeps one server, or the primary that Sentinels name.
 pub(super) struct Supervisor {
     pub inner: Arc<Inner>,
     pub source: Source,
@@ -72,6 +103,8 @@ impl Supervisor {
     /// Runs until the shutdown, then stops the child.
     pub async fn run(self) {
         let Self { inner, mut source, pushes, mut messages, shutdown } = self;
+        let shard = inner.new_shard(inner.label.clone());
+        inner.set_shards(Shards::single(Arc::clone(&shard)));
         let deliver = async {
             while let Some(push) = messages.recv().await {
                 inner.hub.deliver(push);
@@ -79,10 +112,10 @@ impl Supervisor {
         };
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = forever(&inner, &mut source, &pushes) => {}
+            () = keep(&inner, &shard, &mut source, &pushes) => {}
             () = deliver => {}
         }
-        inner.down("shutting down");
+        inner.down(&shard, "shutting down");
         if let Source::Child(child) = &mut source {
             child.stop().await;
         }
@@ -91,7 +124,7 @@ impl Supervisor {
 }
 
 /// Why a connection was not taken.
-enum Rejected {
+pub(super) enum Rejected {
     Retry(String),
     Human(String),
 }
@@ -111,20 +144,42 @@ impl From<ChildError> for Rejected {
     }
 }
 
-async fn forever(inner: &Inner, source: &mut Source, pushes: &mpsc::UnboundedSender<PushInfo>) {
-    let mut number = 0;
+/// Keeps one shard connected, until it is retired.
+pub(super) async fn keep(
+    inner: &Inner,
+    shard: &Shard,
+    source: &mut Source,
+    pushes: &mpsc::UnboundedSender<PushInfo>,
+) {
+    tokio::select! {
+        () = shard.retired.cancelled() => {}
+        () = forever(inner, shard, source, pushes) => {}
+    }
+}
+
+async fn forever(
+    inner: &Inner,
+    shard: &Shard,
+    source: &mut Source,
+    pushes: &mpsc::UnboundedSender<PushInfo>,
+) {
     let mut backoff = BACKOFF_FIRST;
     let mut said: Option<(String, Instant)> = None;
     loop {
-        number += 1;
-        let rejected = match attempt(inner, source, number, pushes).await {
+        let rejected = match attempt(inner, shard, source, pushes).await {
             Ok((generation, endpoint)) => {
                 backoff = BACKOFF_FIRST;
                 said = None;
-                serve(inner, &generation).await;
+                source.worked();
+                tokio::select! {
+                    () = serve(inner, shard, &generation) => {}
+                    why = source.moved(&endpoint) => generation.fail(why),
+                }
                 let why = generation.why();
-                tracing::warn!(valkey = %endpoint, %why, "lost Valkey; connecting again");
-                inner.down(&why);
+                if !shard.retired.is_cancelled() {
+                    tracing::warn!(valkey = %endpoint, %why, "lost Valkey; connecting again");
+                }
+                inner.down(shard, &why);
                 continue;
             }
             Err(rejected) => rejected,
@@ -139,12 +194,12 @@ async fn forever(inner: &Inner, source: &mut Source, pushes: &mpsc::UnboundedSen
             Rejected::Human(why) | Rejected::Retry(why) => why,
         };
         if source.is_starting() {
-            tracing::debug!(valkey = %inner.label, %why, "Valkey does not answer yet");
+            tracing::debug!(valkey = %shard.label, %why, "Valkey does not answer yet");
         } else if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
-            tracing::warn!(valkey = %inner.label, %why, "cannot use Valkey; trying again");
+            tracing::warn!(valkey = %shard.label, %why, "cannot use Valkey; trying again");
             said = Some((why.clone(), Instant::now()));
         }
-        inner.down(&why);
+        inner.down(shard, &why);
         tokio::time::sleep(jittered(backoff)).await;
         backoff = (backoff * 2).min(BACKOFF_CAP);
     }
@@ -153,13 +208,16 @@ async fn forever(inner: &Inner, source: &mut Source, pushes: &mpsc::UnboundedSen
 /// One try: connect, look at the server, load the scripts, make sure of the database.
 async fn attempt(
     inner: &Inner,
+    shard: &Shard,
     source: &mut Source,
-    number: u64,
     pushes: &mpsc::UnboundedSender<PushInfo>,
 ) -> Result<(Arc<Generation>, Endpoint), Rejected> {
     let endpoint = source.endpoint().await?;
-    let generation = Generation::connect(number, &endpoint, inner.config.connect_within, pushes).await?;
-    let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, source, &generation))
+    let config = &inner.config;
+    let number = inner.next_number();
+    let generation =
+        Generation::connect(number, &endpoint, config.connect_within, config.connections, pushes).await?;
+    let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, shard, source, &generation))
         .await
         .unwrap_or_else(|_| Err(Rejected::Retry("no answer while checking the server".into())))?;
     if generation.is_dead() {
@@ -174,12 +232,12 @@ async fn attempt(
         durability = ?facts.durability,
         "connected to Valkey"
     );
-    inner.set_report(report);
     Ok((generation, endpoint))
 }
 
 async fn bootstrap(
     inner: &Inner,
+    shard: &Shard,
     source: &mut Source,
     generation: &Arc<Generation>,
 ) -> Result<Report, Rejected> {
@@ -191,20 +249,56 @@ async fn bootstrap(
     if let Some(failure) = report.failures().next() {
         return Err(Rejected::Human(failure.to_string()));
     }
+    let in_cluster = matches!(source, Source::Node { .. });
+    match (report.facts.topology.as_str(), in_cluster) {
+        ("cluster", false) => {
+            return Err(Rejected::Human(format!(
+                "{} is a node of a cluster: start with --cluster",
+                shard.label
+            )));
+        }
+        ("standalone", true) => {
+            return Err(Rejected::Human(format!(
+                "{} is no node of a cluster: start without --cluster",
+                shard.label
+            )));
+        }
+        _ => {}
+    }
     for script in inner.scripts {
         ask(connection.clone(), &script_load(script))
             .await?
             .map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
     }
+    report.facts.connections = inner.config.connections.to_one_node();
+    report.facts.store_id = inner.store_id().unwrap_or_default().to_owned();
+    let store = Store::at(inner, shard, &connection);
     let rule = match (inner.store_id(), &*source) {
+        // A part of a cluster: its database is accepted as a whole, by the cluster's keeper.
+        (None, Source::Node { .. }) => {
+            inner.set_report(shard, report.clone());
+            inner.connected(shard, generation);
+            return Ok(report);
+        }
+        (Some(id), Source::Node { .. }) => {
+            match store.check(id, 0, BUCKETS).await {
+                Ok(()) => inner.set_report(shard, report.clone()),
+                Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),
+                Err(Refusal::Human(why) | Refusal::Changed(why)) => changed(inner, &why),
+            }
+            if inner.home().is_some_and(|home| home.id == shard.id) {
+                inner.hub.resume(connection.clone()).await?;
+            }
+            inner.connected(shard, generation);
+            return Ok(report);
+        }
         (Some(id), _) => Rule::Only(id.to_owned()),
-        (None, Source::Url(_)) => Rule::External { init: inner.config.init },
         (None, Source::Child(child)) => {
             let file = child.store_id().map_err(Rejected::Human)?;
             Rule::Embedded { file, init: inner.config.init }
         }
+        (None, _) => Rule::External { init: inner.config.init },
     };
-    let store = inner.store(&connection);
     let accepted = async {
         let id = store.accept(&rule).await?;
         store.check_keys(&inner.keyring.current(), true).await?;
@@ -217,11 +311,10 @@ async fn bootstrap(
             }
             inner.hub.resume(connection.clone()).await?;
             report.facts.store_id.clone_from(&id);
-            report.facts.connections = 3;
-            inner.accept_store(id);
             // Whoever waits for Ready asks for the facts next.
-            inner.set_report(report.clone());
-            inner.set_phase(Phase::Ready(Arc::clone(generation)));
+            inner.set_report(shard, report.clone());
+            shard.set_connected(generation);
+            inner.accept_store(id);
         }
         Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),
         Err(Refusal::Human(why)) => return Err(Rejected::Human(why)),
@@ -231,7 +324,7 @@ async fn bootstrap(
 }
 
 /// Watches a connection until it is dead.
-async fn serve(inner: &Inner, generation: &Arc<Generation>) {
+async fn serve(inner: &Inner, shard: &Shard, generation: &Arc<Generation>) {
     let probing = async {
         let mut ticks = interval(PROBE_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -245,13 +338,15 @@ async fn serve(inner: &Inner, generation: &Arc<Generation>) {
                 tracing::error!(code, "Valkey refuses writes: look at its disk, its log and its replicas");
                 refused = Some(Instant::now());
             }
-            check_store(inner, generation, bucket).await;
+            check_store(inner, shard, generation, bucket).await;
             if looked.elapsed() > LOOK_EVERY {
                 looked = Instant::now();
-                look_again(inner, generation).await;
+                look_again(inner, shard, generation).await;
             }
             bucket = (bucket + BUCKETS_A_PROBE) % BUCKETS;
-            inner.hub.sweep(generation.probe_lane()).await;
+            if inner.home().is_some_and(|home| home.id == shard.id) {
+                inner.hub.sweep(generation.probe_lane()).await;
+            }
         }
     };
     let probing_bulk = async {
@@ -268,11 +363,11 @@ async fn serve(inner: &Inner, generation: &Arc<Generation>) {
 }
 
 /// What a server promises can be changed while it runs (CONFIG SET): replies must not go on to say what was true before.
-async fn look_again(inner: &Inner, generation: &Arc<Generation>) {
+async fn look_again(inner: &Inner, shard: &Shard, generation: &Arc<Generation>) {
     let connection = generation.probe_lane();
     let look = preflight::inspect(&connection, inner.config.allowances());
     let Ok(Ok(mut report)) = timeout(PROBE_WITHIN, look).await else { return };
-    let before = inner.report();
+    let before = shard.report();
     report.facts.store_id.clone_from(&before.facts.store_id);
     report.facts.connections = before.facts.connections;
     if report.facts.durability != before.facts.durability {
@@ -285,18 +380,24 @@ async fn look_again(inner: &Inner, generation: &Arc<Generation>) {
     for finding in report.failures().filter(|finding| !before.findings.contains(finding)) {
         tracing::error!(check = finding.check, "{finding}");
     }
-    inner.set_report(report);
+    inner.set_report(shard, report);
 }
 
-async fn check_store(inner: &Inner, generation: &Arc<Generation>, bucket: u8) {
+async fn check_store(inner: &Inner, shard: &Shard, generation: &Arc<Generation>, bucket: u8) {
     let Some(id) = inner.store_id() else { return };
     let connection = generation.probe_lane();
-    // A database that was lost must be whole again before it counts as found.
-    let (first, count) = if inner.is_store_changed() { (0, BUCKETS) } else { (bucket, BUCKETS_A_PROBE) };
-    match timeout(PROBE_WITHIN, inner.store(&connection).check(id, first, count)).await {
+    let is_part = inner.shards().is_cluster();
+    // A database that was lost must be whole again before it counts as found; of a cluster its keeper looks at all.
+    let (first, count) = match inner.is_store_changed() {
+        true if is_part => return,
+        true => (0, BUCKETS),
+        false => (bucket, BUCKETS_A_PROBE),
+    };
+    match timeout(PROBE_WITHIN, Store::at(inner, shard, &connection).check(id, first, count)).await {
         Ok(Ok(())) if inner.is_store_changed() => {
             tracing::warn!("the database is back");
-            inner.set_phase(Phase::Ready(Arc::clone(generation)));
+            shard.set_connected(generation);
+            inner.accept_again();
         }
         Ok(Err(Refusal::Changed(why) | Refusal::Human(why))) => changed(inner, &why),
         // The next sign of life tells.
@@ -304,12 +405,12 @@ async fn check_store(inner: &Inner, generation: &Arc<Generation>, bucket: u8) {
     }
 }
 
-fn changed(inner: &Inner, why: &str) {
+pub(super) fn changed(inner: &Inner, why: &str) {
     if !inner.is_store_changed() {
         tracing::error!(
             "{why}. Nothing is served until the database is back: restore it from a backup, or stop and start with --init"
         );
-        inner.set_phase(Phase::StoreChanged);
+        inner.store_changed();
     }
 }
 

@@ -2,17 +2,23 @@
 //! so that one that was emptied, replaced or has lost a part is told apart from one in which nothing was stored yet. Never
 //! does a lost database look like "no session", and never is one made anew while running.
 
+use std::sync::Arc;
+
 use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use tokio::time::{Duration, timeout};
 
 use crate::crypto::{KeyState, Keyring, check_canary, seal_canary};
 
 use super::{
     error::ServerError,
+    exchange::Inner,
     keys::{BUCKETS, ENVIRONMENT, Names},
     lanes::describe,
-    op::reply,
+    op::{self, reply},
     script::hex,
     server_info::text,
+    shard::Shard,
+    topology::Shards,
 };
 
 /// The format of what is stored. A higher one is left alone.
@@ -54,11 +60,44 @@ struct Owner {
     store_id: String,
 }
 
-/// The database behind one connection.
+/// What one shard may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+/// How the database is reached.
+pub(super) enum Via<'a> {
+    /// All of it, or the part of it that is looked at, behind one connection.
+    One(&'a MultiplexedConnection),
+    /// Each key at its shard, over whatever is connected.
+    Shards(&'a Shards),
+}
+
+/// The database, or one shard's part of it.
 pub(super) struct Store<'a> {
-    pub connection: &'a MultiplexedConnection,
-    pub names: &'a Names,
-    pub kinds: &'a [String],
+    via: Via<'a>,
+    names: &'a Names,
+    kinds: &'a [String],
+    /// Only what this shard serves is looked at.
+    part: Option<(Arc<Shards>, &'a Shard)>,
+}
+
+impl<'a> Store<'a> {
+    /// All of the database.
+    pub fn new(via: Via<'a>, names: &'a Names, kinds: &'a [String]) -> Self {
+        Self { via, names, kinds, part: None }
+    }
+
+    /// What is to be seen of it at one shard.
+    pub fn at(inner: &'a Inner, shard: &'a Shard, connection: &'a MultiplexedConnection) -> Self {
+        let shards = inner.shards();
+        let part = shards.is_cluster().then_some((shards, shard));
+        Self { via: Via::One(connection), names: &inner.names, kinds: &inner.kinds, part }
+    }
+
+    fn is_here(&self, key: &[u8]) -> bool {
+        self.part
+            .as_ref()
+            .is_none_or(|(shards, shard)| shards.of_key(key).is_some_and(|found| found.id == shard.id))
+    }
 }
 
 impl Store<'_> {
@@ -113,14 +152,45 @@ impl Store<'_> {
         Ok(id)
     }
 
-    /// Whether this still is the database `id`: at its top, and in `count` buckets of each kind from `first` on.
+    /// Whether this still is the database `id`: at its top, and in `count` buckets of each kind from `first` on. Of a part of
+    /// it only what is there is looked at, and a slot that is on its way is left out.
     pub async fn check(&self, id: &str, first: u8, count: u8) -> Result<(), Refusal> {
-        let Some(owner) = self.owner().await? else {
-            return Err(Refusal::Changed("the database was emptied".into()));
-        };
-        if owner.env != self.names.env() || owner.store_id != id {
-            return Err(Refusal::Changed("the database was replaced".into()));
+        if self.is_here(ENVIRONMENT.as_bytes()) {
+            self.check_top(id).await?;
         }
+        let kinds = if self.is_here(self.names.meta().as_bytes()) {
+            self.check_meta(id).await?
+        } else {
+            self.kinds.iter().map(String::as_str).collect()
+        };
+        let marker = marker(id);
+        let mut pipeline = Pipeline::new();
+        for kind in kinds {
+            for bucket in (0..count).map(|step| (first + step) % BUCKETS) {
+                let index = self.names.index(kind, bucket);
+                if self.is_here(&index) {
+                    pipeline.cmd("ZSCORE").arg(index).arg(&marker);
+                }
+            }
+        }
+        if self.send(&pipeline).await?.contains(&Value::Nil) {
+            return Err(Refusal::Changed(
+                "a part of the database is gone: an index has lost its marker".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn check_top(&self, id: &str) -> Result<(), Refusal> {
+        match self.owner().await? {
+            Some(owner) if owner.env == self.names.env() && owner.store_id == id => Ok(()),
+            Some(_) => Err(Refusal::Changed("the database was replaced".into())),
+            None => Err(Refusal::Changed("the database was emptied".into())),
+        }
+    }
+
+    /// The kinds that the database has markers of: one that an older version did not have carries none yet.
+    async fn check_meta(&self, id: &str) -> Result<Vec<&str>, Refusal> {
         let mut pipeline = Pipeline::new();
         pipeline.cmd("HMGET").arg(self.names.meta()).arg("store_id").arg("format");
         for kind in self.kinds {
@@ -137,20 +207,8 @@ impl Store<'_> {
                 "the database has format {format}, this version knows up to {FORMAT}: update Pannier"
             )));
         }
-        let marker = marker(id);
-        let mut pipeline = Pipeline::new();
-        // A kind that an older version did not have carries no markers yet.
-        for (kind, _) in self.kinds.iter().zip(&meta[2..]).filter(|(_, marked)| **marked != Value::Nil) {
-            for bucket in (0..count).map(|step| (first + step) % BUCKETS) {
-                pipeline.cmd("ZSCORE").arg(self.names.index(kind, bucket)).arg(&marker);
-            }
-        }
-        if self.send(&pipeline).await?.contains(&Value::Nil) {
-            return Err(Refusal::Changed(
-                "a part of the database is gone: an index has lost its marker".into(),
-            ));
-        }
-        Ok(())
+        let marked = self.kinds.iter().zip(&meta[2..]).filter(|(_, marked)| **marked != Value::Nil);
+        Ok(marked.map(|(kind, _)| kind.as_str()).collect())
     }
 
     /// The id of the database that is there, if it is of our environment. Writes nothing.
@@ -268,8 +326,11 @@ impl Store<'_> {
             for bucket in 0..BUCKETS {
                 pipeline.cmd("ZADD").arg(self.names.index(kind, bucket)).arg(MARKER_SCORE).arg(marker(id));
             }
-            pipeline.cmd("HSET").arg(&meta).arg(kind_field(kind)).arg(1);
             self.send(&pipeline).await?;
+            // Said when all are written: they may be at several nodes.
+            let mut said = Pipeline::new();
+            said.cmd("HSET").arg(&meta).arg(kind_field(kind)).arg(1);
+            self.send(&said).await?;
         }
         Ok(())
     }
@@ -278,14 +339,72 @@ impl Store<'_> {
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
-        let replies = self
-            .connection
-            .clone()
-            .send_packed_commands(pipeline, 0, pipeline.len())
-            .await
-            .map_err(|error| describe(&error))?;
-        replies.into_iter().map(|value| reply(value).map_err(refused)).collect()
+        match self.via {
+            Via::One(connection) => {
+                let replies = connection
+                    .clone()
+                    .send_packed_commands(pipeline, 0, pipeline.len())
+                    .await
+                    .map_err(|error| describe(&error))?;
+                let is_part = self.part.is_some();
+                let replies = replies.into_iter().map(reply);
+                // What left this shard meanwhile is looked at where it goes.
+                let stayed = replies
+                    .filter(|reply| !(is_part && reply.as_ref().is_err_and(ServerError::is_of_a_slot)));
+                let replies: Vec<_> = stayed.map(|value| value.map_err(refused)).collect::<Result<_, _>>()?;
+                if is_part && replies.is_empty() {
+                    return Err(Refusal::Unreachable("its slots are moving".into()));
+                }
+                Ok(replies)
+            }
+            Via::Shards(shards) => send_split(split(shards, pipeline)?, pipeline.len()).await,
+        }
     }
+}
+
+/// The commands of a pipeline, each with its place in it.
+type Part = (Vec<usize>, Pipeline);
+
+/// The commands for each shard.
+fn split<'a>(shards: &'a Shards, pipeline: &Pipeline) -> Result<Vec<(&'a Arc<Shard>, Part)>, Refusal> {
+    let mut parts: Vec<(&Arc<Shard>, Part)> = Vec::new();
+    for (at, command) in pipeline.cmd_iter().enumerate() {
+        let shard = op::key(command)
+            .and_then(|key| shards.of_key(key))
+            .ok_or_else(|| Refusal::Unreachable("no node serves a part of the cluster".into()))?;
+        let known = parts.iter().position(|(other, _)| other.id == shard.id);
+        let index = known.unwrap_or_else(|| {
+            parts.push((shard, (Vec::new(), Pipeline::new())));
+            parts.len() - 1
+        });
+        let (places, part) = &mut parts[index].1;
+        places.push(at);
+        part.add_command(command.clone());
+    }
+    Ok(parts)
+}
+
+async fn send_split(parts: Vec<(&Arc<Shard>, Part)>, count: usize) -> Result<Vec<Value>, Refusal> {
+    let sends = parts.into_iter().map(|(shard, (places, part))| async move {
+        let unreachable = |why: &str| Refusal::Unreachable(format!("{}: {why}", shard.label));
+        let generation = shard.connected().ok_or_else(|| unreachable("not connected"))?;
+        let mut connection = generation.probe_lane();
+        let call = connection.send_packed_commands(&part, 0, part.len());
+        let replies = timeout(ANSWER_WITHIN, call)
+            .await
+            .map_err(|_| unreachable("no answer"))?
+            .map_err(|error| unreachable(&describe(&error)))?;
+        let replies: Vec<Value> =
+            replies.into_iter().map(|value| reply(value).map_err(refused)).collect::<Result<_, _>>()?;
+        Ok::<_, Refusal>(places.into_iter().zip(replies).collect::<Vec<_>>())
+    });
+    let mut replies = vec![Value::Nil; count];
+    for part in futures_util::future::try_join_all(sends).await? {
+        for (at, value) in part {
+            replies[at] = value;
+        }
+    }
+    Ok(replies)
 }
 
 /// The member by which an index bucket says whose it is.

@@ -117,7 +117,7 @@ impl Valkey {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
+    pub fn try_connection(&self) -> redis::RedisResult<redis::Connection> {
         redis::Client::open(self.url())?.get_connection_with_timeout(Duration::from_secs(5))
     }
 
@@ -139,6 +139,15 @@ impl Valkey {
         let mut keys: Vec<String> = self.command(&["KEYS", pattern]);
         keys.sort();
         keys
+    }
+
+    /// What it was started with.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.options.config.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
     }
 
     pub fn pid(&self) -> u32 {

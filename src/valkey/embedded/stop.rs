@@ -65,8 +65,7 @@ pub(super) async fn shut_down(socket: &Path) {
     let Ok(endpoint) = Endpoint::unix(socket) else { return };
     let asked = async {
         let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
-        let mut connection =
-            endpoint.client().get_multiplexed_async_connection_with_config(&config).await.ok()?;
+        let mut connection = endpoint.connect(config).await.ok()?;
         // There is no reply to a SHUTDOWN that works.
         let _ = connection.send_packed_command(&redis::cmd("SHUTDOWN")).await;
         Some(())

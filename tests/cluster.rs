@@ -1,0 +1,273 @@
+//! The same sidecar on a cluster: every capability, on keys of every node.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use pannier::proto::v1;
+use support::{
+    Options, ServingStatus, Sidecar, Valkey, ValkeyOptions,
+    attach::{Attach, open, put},
+    blob, caps,
+    cluster::Cluster,
+    conversations,
+    drill::{Bots, assert_kept, revisions},
+    link::allowed,
+    schedule,
+    small::{answered, claim, complete, consume, get, step},
+    unary,
+};
+use tonic::Code;
+
+fn options(cluster: &Cluster) -> Options {
+    Options { valkey_url: Some(cluster.url()), ..Options::default() }.arg("--cluster")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_capability_works_on_keys_of_every_node() {
+    let cluster = Cluster::start(3, 0);
+    let sidecar = Sidecar::start(options(&cluster)).await;
+
+    for number in 0..20 {
+        let bot = format!("bot-{number}");
+        let mut attach = Attach::open(sidecar.channel(), open(&bot, "me")).await.unwrap();
+        attach
+            .commit(1, vec![put("creds", "self", *b"v"), put("session", "1.0", *b"w")], Vec::new())
+            .await
+            .unwrap();
+        assert_eq!(attach.value("session", "1.0").await.unwrap(), b"w");
+        attach.close().await;
+
+        let content = blob::content(number, 300_000);
+        sidecar.blobs().save(&bot, &content).await.unwrap();
+        assert_eq!(sidecar.blobs().fetch(&bot).await.unwrap(), content);
+
+        let claimed = answered(sidecar.dedup().claim(claim(&bot)).await).unwrap();
+        answered(sidecar.dedup().complete_claim(complete(&bot, claimed.fence, b"done")).await).unwrap();
+        conversations::go(&sidecar, step(&bot, "asked")).await;
+        assert_eq!(
+            answered(sidecar.conversations().get_conversation(get(&bot)).await).unwrap().state.unwrap().step,
+            "asked"
+        );
+
+        let queue = schedule::Queue::of(&sidecar, &bot);
+        queue.add(schedule::job("one")).await;
+        let jobs = queue.take(5).await;
+        assert_eq!(jobs.len(), 1);
+        assert_eq!(queue.ack(&jobs[0]).await, v1::SettleOutcome::Ok);
+    }
+    caps::make(&sidecar, caps::policy("daily", caps::daily(2))).await;
+    for (number, allowed) in [(0, true), (1, true), (2, false)] {
+        let answer = caps::ask(&sidecar, consume(&format!("send-{number}"), &["daily"])).await;
+        assert_eq!(answer.outcome() == v1::consume_response::Outcome::Allowed, allowed);
+    }
+
+    for node in &cluster.nodes {
+        assert!(!node.keys("pannier:test:*:h").is_empty(), "nothing is on this node");
+    }
+    let listed =
+        answered(sidecar.sessions().list_sessions(v1::ListSessionsRequest::default()).await).unwrap();
+    assert_eq!(listed.sessions.len(), 20);
+    assert_eq!(sidecar.blobs().list(false).await.blobs.len(), 20);
+    let all = v1::ListConversationsRequest::default();
+    let listed = answered(sidecar.conversations().list_conversations(all).await).unwrap();
+    assert_eq!(listed.conversations.len(), 20);
+    let facts = answered(sidecar.admin().server_info(v1::ServerInfoRequest::default()).await).unwrap();
+    assert_eq!((facts.topology.as_str(), facts.connections), ("cluster", 9));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_url_names_must_be_what_was_said() {
+    let (cluster, alone) =
+        (Cluster::start(1, 0), Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() }));
+    for (options, why) in [
+        (
+            Options { valkey_url: Some(cluster.nodes[0].tcp_url()), ..Options::default() },
+            "start with --cluster",
+        ),
+        (
+            Options { valkey_url: Some(alone.tcp_url()), ..Options::default() }.arg("--cluster"),
+            "start without --cluster",
+        ),
+        (Options { valkey_url: Some(alone.url()), ..Options::default() }.arg("--cluster"), "not unix://"),
+        (
+            Options { valkey_url: Some(format!("{}/2", cluster.nodes[0].tcp_url())), ..Options::default() }
+                .arg("--cluster"),
+            "database 0",
+        ),
+        (
+            Options { valkey_url: Some(format!("{},127.0.0.1:1", alone.tcp_url())), ..Options::default() },
+            "--cluster or --sentinel",
+        ),
+    ] {
+        let mut sidecar = Sidecar::start(Options { no_wait: true, ..options }).await;
+        let status = sidecar.wait_exit(Duration::from_secs(20)).await;
+        assert_eq!(status.code(), Some(78), "{}", sidecar.logs());
+        assert!(sidecar.logs().contains(why), "{why}: {}", sidecar.logs());
+    }
+}
+
+/// Sessions whose keys are at a node, by node.
+async fn sessions(
+    cluster: &Cluster,
+    sidecar: &Sidecar,
+    count: usize,
+) -> (Vec<String>, Vec<Vec<(String, u16)>>) {
+    let (mut names, mut at) = (Vec::new(), vec![Vec::new(); cluster.nodes.len()]);
+    let mut known: Vec<String> = Vec::new();
+    for number in 0..count {
+        let name = format!("bot-{number}");
+        let mut attach = Attach::open(sidecar.channel(), open(&name, "setup")).await.unwrap();
+        attach.commit(1, vec![put("setup", "self", *b"x")], Vec::new()).await.unwrap();
+        attach.close().await;
+        let keys = cluster.keys("pannier:test:{*}:h");
+        let new: Vec<_> = keys.iter().filter(|key| !known.contains(key)).collect();
+        assert_eq!(new.len(), 1, "{new:?}");
+        let slot = cluster.slot_of(new[0]);
+        let node = cluster.owner_of(0, slot).unwrap();
+        at[node].push((name.clone(), slot));
+        names.push(name);
+        known = keys;
+    }
+    (names, at)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_primary_costs_seconds_and_nothing_that_a_replica_had() {
+    let mut cluster = Cluster::start(3, 1);
+    let mut sidecar = Sidecar::start(options(&cluster)).await;
+    let pid = sidecar.pid();
+    let (names, at) = sessions(&cluster, &sidecar, 9).await;
+    let hit = at.iter().position(|sessions| !sessions.is_empty()).unwrap();
+    let (_, slot) = at[hit][0];
+    let before: Vec<u64> = revisions(&sidecar, &names).await;
+    let bots = Bots::start(&sidecar, &names, v1::Durability::Replicas);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    cluster.nodes[hit].kill9();
+    cluster.wait_other(slot, hit);
+    let there = Instant::now();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let logs = bots.stop().await;
+
+    let mut unreplicated = 0;
+    for (name, log) in names.iter().zip(&logs) {
+        assert!(
+            log.lost.iter().all(|(_, replicated)| !replicated),
+            "{name} lost what a replica had: {:?}",
+            log.lost
+        );
+        unreplicated += log.done.iter().filter(|(.., replicated)| !replicated).count();
+        let resumed = log.resumed(there).unwrap_or(Duration::MAX);
+        assert!(
+            resumed <= allowed(Duration::from_secs(3)),
+            "{name} went on after {resumed:?}: {:?}",
+            log.failed
+        );
+        let is_hit = at[hit].iter().any(|(other, _)| other == name);
+        println!(
+            "{name}{}: {} writes, gap {:?}, resumed {resumed:?}, failed {:?}",
+            if is_hit { " (hit)" } else { "" },
+            log.done.len(),
+            log.gap(),
+            log.failed
+        );
+        if !is_hit {
+            assert!(log.failed.is_empty(), "{name} is at another node: {:?}", log.failed);
+        }
+    }
+    println!("{unreplicated} writes were not replicated in time");
+    assert_kept(&sidecar, &names, &logs, &before).await;
+    assert!(sidecar.is_running() && sidecar.pid() == pid);
+    assert_eq!(sidecar.serving("").await, Some(ServingStatus::Serving));
+
+    // The old primary comes back as a replica of the new one, and is nobody's primary.
+    cluster.nodes[hit].spawn();
+    cluster.wait_whole();
+    let again = Bots::start(&sidecar, &names[..1], v1::Durability::Unspecified);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(again.stop().await[0].failed.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_demoted_primary_is_left_for_the_new_one() {
+    let cluster = Cluster::start(3, 1);
+    let sidecar = Sidecar::start(options(&cluster)).await;
+    let (names, at) = sessions(&cluster, &sidecar, 6).await;
+    let hit = at.iter().position(|sessions| !sessions.is_empty()).unwrap();
+    let before = revisions(&sidecar, &names).await;
+    let bots = Bots::start(&sidecar, &names, v1::Durability::Unspecified);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.nodes[hit + 3].command::<()>(&["CLUSTER", "FAILOVER"]);
+    cluster.wait_other(at[hit][0].1, hit);
+    let there = Instant::now();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let logs = bots.stop().await;
+    for (name, log) in names.iter().zip(&logs) {
+        assert!(log.failed.is_empty() && log.lost.is_empty(), "{name}: {:?} {:?}", log.failed, log.lost);
+        assert!(log.resumed(there).unwrap() <= allowed(Duration::from_secs(3)), "{name}");
+    }
+    assert_kept(&sidecar, &names, &logs, &before).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_that_move_key_by_key_tear_nothing_and_hold_up_nobody_else() {
+    let mut cluster = Cluster::start(3, 0);
+    let sidecar = Sidecar::start(options(&cluster)).await;
+    let (names, at) = sessions(&cluster, &sidecar, 9).await;
+    let from = at.iter().position(|sessions| !sessions.is_empty()).unwrap();
+    // A node that had no slot yet, and one that has some.
+    let (new, old) = (cluster.add(), (from + 1) % 3);
+    let before = revisions(&sidecar, &names).await;
+    let bots = Bots::start(&sidecar, &names, v1::Durability::Unspecified);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let moving: Vec<u16> = at[from].iter().map(|(_, slot)| *slot).collect();
+    let cluster = tokio::task::spawn_blocking(move || {
+        for (number, slot) in moving.iter().enumerate() {
+            let to = if number % 2 == 0 { new } else { old };
+            cluster.move_slot(*slot, from, to, Duration::from_millis(300));
+            cluster.move_slot(*slot, to, from, Duration::from_millis(100));
+            cluster.move_slot(*slot, from, to, Duration::ZERO);
+        }
+        cluster
+    })
+    .await
+    .unwrap();
+    let there = Instant::now();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let logs = bots.stop().await;
+    for (name, log) in names.iter().zip(&logs) {
+        let moved = at[from].iter().any(|(other, _)| other == name);
+        println!(
+            "{name}{}: {} writes, gap {:?}, failed {:?}",
+            if moved { " (moved)" } else { "" },
+            log.done.len(),
+            log.gap(),
+            log.failed
+        );
+        assert!(log.lost.is_empty(), "{name} lost {:?}", log.lost);
+        assert!(log.resumed(there).unwrap() <= allowed(Duration::from_secs(3)), "{name}");
+        if !moved {
+            assert!(log.failed.is_empty(), "{name} did not move: {:?}", log.failed);
+        }
+    }
+    assert_kept(&sidecar, &names, &logs, &before).await;
+    drop(cluster);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_lost_its_data_is_no_empty_session() {
+    let cluster = Cluster::start(3, 0);
+    let mut sidecar = Sidecar::start(options(&cluster)).await;
+    let (names, at) = sessions(&cluster, &sidecar, 6).await;
+    let hit = at.iter().position(|sessions| !sessions.is_empty()).unwrap();
+    cluster.nodes[hit].command::<()>(&["FLUSHALL"]);
+    let mut unary = unary::Unary::of(&sidecar);
+    for (name, _) in &at[hit] {
+        let refused = unary.get(name, "setup", &["self"]).await.unwrap_err();
+        assert_eq!(refused.why(), (Code::Unavailable, "STORE_CHANGED"), "{name}");
+    }
+    sidecar.wait_status(ServingStatus::NotServing, Duration::from_secs(6)).await;
+    assert_eq!(names.len(), 6);
+}
