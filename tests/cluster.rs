@@ -10,14 +10,13 @@ use pannier::proto::v1;
 use support::{
     Options, ServingStatus, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, open, put},
-    blob, caps,
     cluster::Cluster,
-    conversations,
     drill::{Bots, assert_kept, revisions},
+    everything::use_everything,
     link::allowed,
-    schedule,
-    small::{answered, claim, complete, consume, get, step},
+    small::answered,
     unary,
+    valkey::other_server,
 };
 use tonic::Code;
 
@@ -30,50 +29,10 @@ async fn every_capability_works_on_keys_of_every_node() {
     let cluster = Cluster::start(3, 0);
     let sidecar = Sidecar::start(options(&cluster)).await;
 
-    for number in 0..20 {
-        let bot = format!("bot-{number}");
-        let mut attach = Attach::open(sidecar.channel(), open(&bot, "me")).await.unwrap();
-        attach
-            .commit(1, vec![put("creds", "self", *b"v"), put("session", "1.0", *b"w")], Vec::new())
-            .await
-            .unwrap();
-        assert_eq!(attach.value("session", "1.0").await.unwrap(), b"w");
-        attach.close().await;
-
-        let content = blob::content(number, 300_000);
-        sidecar.blobs().save(&bot, &content).await.unwrap();
-        assert_eq!(sidecar.blobs().fetch(&bot).await.unwrap(), content);
-
-        let claimed = answered(sidecar.dedup().claim(claim(&bot)).await).unwrap();
-        answered(sidecar.dedup().complete_claim(complete(&bot, claimed.fence, b"done")).await).unwrap();
-        conversations::go(&sidecar, step(&bot, "asked")).await;
-        assert_eq!(
-            answered(sidecar.conversations().get_conversation(get(&bot)).await).unwrap().state.unwrap().step,
-            "asked"
-        );
-
-        let queue = schedule::Queue::of(&sidecar, &bot);
-        queue.add(schedule::job("one")).await;
-        let jobs = queue.take(5).await;
-        assert_eq!(jobs.len(), 1);
-        assert_eq!(queue.ack(&jobs[0]).await, v1::SettleOutcome::Ok);
-    }
-    caps::make(&sidecar, caps::policy("daily", caps::daily(2))).await;
-    for (number, allowed) in [(0, true), (1, true), (2, false)] {
-        let answer = caps::ask(&sidecar, consume(&format!("send-{number}"), &["daily"])).await;
-        assert_eq!(answer.outcome() == v1::consume_response::Outcome::Allowed, allowed);
-    }
-
+    use_everything(&sidecar).await;
     for node in &cluster.nodes {
         assert!(!node.keys("pannier:test:*:h").is_empty(), "nothing is on this node");
     }
-    let listed =
-        answered(sidecar.sessions().list_sessions(v1::ListSessionsRequest::default()).await).unwrap();
-    assert_eq!(listed.sessions.len(), 20);
-    assert_eq!(sidecar.blobs().list(false).await.blobs.len(), 20);
-    let all = v1::ListConversationsRequest::default();
-    let listed = answered(sidecar.conversations().list_conversations(all).await).unwrap();
-    assert_eq!(listed.conversations.len(), 20);
     let facts = answered(sidecar.admin().server_info(v1::ServerInfoRequest::default()).await).unwrap();
     assert_eq!((facts.topology.as_str(), facts.connections), ("cluster", 9));
 }
@@ -254,6 +213,42 @@ async fn slots_that_move_key_by_key_tear_nothing_and_hold_up_nobody_else() {
     }
     assert_kept(&sidecar, &names, &logs, &before).await;
     drop(cluster);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_that_move_in_one_go_are_followed() {
+    let Some(server) = other_server("wheel") else { return };
+    let cluster =
+        Cluster::start_with(3, 0, &ValkeyOptions { server: Some(server), ..ValkeyOptions::default() });
+    let sidecar = Sidecar::start(options(&cluster)).await;
+    let (names, at) = sessions(&cluster, &sidecar, 9).await;
+    let from = at.iter().position(|sessions| !sessions.is_empty()).unwrap();
+    let to = (from + 1) % 3;
+    let before = revisions(&sidecar, &names).await;
+    let bots = Bots::start(&sidecar, &names, v1::Durability::Unspecified);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let id: String = cluster.nodes[to].command(&["CLUSTER", "MYID"]);
+    for (_, slot) in &at[from] {
+        let range = slot.to_string();
+        cluster.nodes[from].command::<()>(&[
+            "CLUSTER",
+            "MIGRATESLOTS",
+            "SLOTSRANGE",
+            &range,
+            &range,
+            "NODE",
+            &id,
+        ]);
+        cluster.wait_other(*slot, from);
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let logs = bots.stop().await;
+    for (name, log) in names.iter().zip(&logs) {
+        println!("{name}: {} writes, gap {:?}", log.done.len(), log.gap());
+        assert!(log.failed.is_empty() && log.lost.is_empty(), "{name}: {:?} {:?}", log.failed, log.lost);
+        assert!(log.gap() <= allowed(Duration::from_secs(3)), "{name} waited {:?}", log.gap());
+    }
+    assert_kept(&sidecar, &names, &logs, &before).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

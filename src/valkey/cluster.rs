@@ -32,6 +32,8 @@ const LOOK_SOON: Duration = Duration::from_millis(200);
 const LOOKS_APART: Duration = Duration::from_millis(50);
 /// What one node may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// Between two looks for a database that was lost.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// What the checks of the whole database may take.
 const CHECK_WITHIN: Duration = Duration::from_secs(10);
 /// Nodes that are asked at most; those of a large cluster agree.
@@ -120,7 +122,11 @@ impl Keeper<'_> {
             self.inner.looks.send_modify(|looks| *looks += 1);
             while self.keepers.try_join_next().is_some() {}
             tokio::time::sleep(LOOKS_APART).await;
-            let pause = if self.is_well() { LOOK_EVERY } else { LOOK_SOON };
+            let pause = match self.inner.is_store_changed() {
+                true => CHECK_EVERY,
+                false if self.is_well() => LOOK_EVERY,
+                false => LOOK_SOON,
+            };
             tokio::select! {
                 () = self.inner.look.notified() => {}
                 Some(shard) = met.recv() => {

@@ -388,13 +388,15 @@ async fn check_store(inner: &Inner, shard: &Shard, generation: &Arc<Generation>,
     let connection = generation.probe_lane();
     let is_part = inner.shards().is_cluster();
     // A database that was lost must be whole again before it counts as found; of a cluster its keeper looks at all.
-    let (first, count) = match inner.is_store_changed() {
+    let was_changed = inner.is_store_changed();
+    let (first, count) = match was_changed {
         true if is_part => return,
         true => (0, BUCKETS),
         false => (bucket, BUCKETS_A_PROBE),
     };
     match timeout(PROBE_WITHIN, Store::at(inner, shard, &connection).check(id, first, count)).await {
-        Ok(Ok(())) if inner.is_store_changed() => {
+        // One that began before it was lost proves nothing.
+        Ok(Ok(())) if was_changed => {
             tracing::warn!("the database is back");
             shard.set_connected(generation);
             inner.accept_again();

@@ -20,6 +20,7 @@ pub mod cli;
 pub mod cluster;
 pub mod conversations;
 pub mod drill;
+pub mod everything;
 pub mod folder;
 pub mod keys;
 pub mod leak;

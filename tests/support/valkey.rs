@@ -207,6 +207,20 @@ pub fn server_binary() -> PathBuf {
         .expect("no valkey-server: run scripts/valkey")
 }
 
+/// Another server than that of the tests: "wheel", a Valkey 9, or "redis", the Redis of this Debian. Where it cannot be had
+/// the test says so and is over, but not under CI.
+pub fn other_server(which: &str) -> Option<PathBuf> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/valkey");
+    let found = Command::new(script).arg(which).stdin(Stdio::null()).output().unwrap();
+    if found.status.success() {
+        return Some(String::from_utf8(found.stdout).unwrap().trim().into());
+    }
+    let why = String::from_utf8_lossy(&found.stderr).into_owned();
+    assert!(std::env::var_os("CI").is_none(), "no {which} server: {why}");
+    eprintln!("SKIPPED, no {which} server: {why}");
+    None
+}
+
 fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|dir: PathBuf| dir.join(name))
