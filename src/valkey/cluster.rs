@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use futures_util::future::join_all;
 use redis::{AsyncConnectionConfig, PushInfo, aio::MultiplexedConnection};
 use tokio::{
     sync::mpsc,
@@ -99,6 +99,9 @@ impl Keeper<'_> {
     async fn run(&mut self, met: &mut mpsc::UnboundedReceiver<Arc<Shard>>) {
         let mut said: Option<(String, Instant)> = None;
         loop {
+            while let Ok(shard) = met.try_recv() {
+                self.meet(shard);
+            }
             match self.look().await {
                 Ok(view) => {
                     self.apply(&view);
@@ -129,10 +132,7 @@ impl Keeper<'_> {
             };
             tokio::select! {
                 () = self.inner.look.notified() => {}
-                Some(shard) = met.recv() => {
-                    self.guests.insert(shard.id, Instant::now());
-                    self.keep_guest(shard);
-                }
+                Some(shard) = met.recv() => self.meet(shard),
                 () = tokio::time::sleep(pause) => {}
             }
         }
@@ -153,30 +153,16 @@ impl Keeper<'_> {
             && shards.all.iter().all(|shard| shard.current().is_some())
     }
 
-    /// What most of those who answer say.
+    /// What those who answer say; if none does, what the first of the URL's nodes says.
     async fn look(&self) -> Result<View, Unseen> {
         let shards = self.inner.shards();
-        let mut asked = FuturesUnordered::new();
-        for shard in &shards.all {
-            if let Some(generation) = shard.connected()
-                && asked.len() < ASKED
-            {
-                let host = host_of(&shard.label).to_owned();
-                asked.push(async move { ask_connected(generation.probe_lane(), &host).await });
-            }
-        }
-        let count = asked.len();
-        let mut votes: HashMap<View, usize> = HashMap::new();
-        while let Some(answer) = asked.next().await {
-            if let Ok(view) = answer {
-                let vote = votes.entry(view).or_default();
-                *vote += 1;
-                if *vote > count / 2 {
-                    break;
-                }
-            }
-        }
-        if let Some((view, _)) = votes.into_iter().max_by_key(|(_, votes)| *votes) {
+        let asked: Vec<_> = shards.all.iter().filter_map(|shard| Some((shard, shard.connected()?))).take(ASKED).collect();
+        let answers = join_all(asked.into_iter().map(|(shard, generation)| async move {
+            let view = ask_connected(generation.probe_lane(), host_of(&shard.label)).await.ok()?;
+            Some((shard.label.clone(), view))
+        }));
+        let views: Vec<_> = answers.await.into_iter().flatten().collect();
+        if let Some(view) = View::of_all(&views) {
             return Ok(view);
         }
         let mut whys = Vec::new();
@@ -195,33 +181,30 @@ impl Keeper<'_> {
 
     /// Connects to who serves slots now, and lets go who does not.
     fn apply(&mut self, view: &View) {
-        let known = self.inner.shards();
-        let mut made = Vec::new();
-        let mut next = Shards::of(
-            view,
-            |node| {
+        let now = Instant::now();
+        self.guests.retain(|_, met| now.duration_since(*met) < GUEST_FOR);
+        let (inner, guests) = (self.inner, &mut self.guests);
+        let (mut made, mut gone) = (Vec::new(), Vec::new());
+        inner.update_shards(|known| {
+            let mut next = Shards::of(view, |node| {
                 let label = node.place.to_string();
                 known.at(&label).cloned().unwrap_or_else(|| {
-                    let shard = self.inner.new_shard(label);
+                    let shard = inner.new_shard(label);
                     made.push((Arc::clone(&shard), node.clone()));
                     shard
                 })
-            },
-            Vec::new(),
-        );
-        let now = Instant::now();
-        self.guests.retain(|_, met| now.duration_since(*met) < GUEST_FOR);
-        let mut gone = Vec::new();
-        for shard in &known.all {
-            if next.all.iter().any(|other| other.id == shard.id) {
-                self.guests.remove(&shard.id);
-            } else if self.guests.contains_key(&shard.id) {
-                next = next.with_guest(Arc::clone(shard));
-            } else {
-                gone.push(Arc::clone(shard));
+            });
+            for shard in &known.all {
+                if next.all.iter().any(|other| other.id == shard.id) {
+                    guests.remove(&shard.id);
+                } else if guests.contains_key(&shard.id) {
+                    next = next.with_guest(Arc::clone(shard));
+                } else {
+                    gone.push(Arc::clone(shard));
+                }
             }
-        }
-        self.inner.set_shards(next);
+            next
+        });
         for shard in gone {
             tracing::info!(valkey = %shard.label, "it serves no slot of the cluster any more");
             shard.retire();
@@ -231,7 +214,9 @@ impl Keeper<'_> {
         }
     }
 
-    fn keep_guest(&mut self, shard: Arc<Shard>) {
+    /// A call was sent on to a node that serves no slot yet.
+    fn meet(&mut self, shard: Arc<Shard>) {
+        self.guests.insert(shard.id, Instant::now());
         let Some((host, port)) = shard.label.rsplit_once(':') else { return };
         let own = self.seeds.first().and_then(Endpoint::host).unwrap_or_default();
         let host = host.trim_matches(['[', ']']);

@@ -174,6 +174,12 @@ impl Inner {
         self.shards.borrow().of_key(self.names.meta().as_bytes()).cloned()
     }
 
+    /// The same from those that are known, while nobody adds one.
+    pub fn update_shards(&self, next: impl FnOnce(&Shards) -> Shards) {
+        self.shards.send_modify(|shards| *shards = Arc::new(next(shards)));
+        self.tell();
+    }
+
     /// A shard has a connection that was checked. Calls may use it when the database was accepted.
     pub fn connected(&self, shard: &Shard, generation: &Arc<Generation>) {
         shard.set_connected(generation);

@@ -32,8 +32,8 @@ impl Shards {
         Self { all: Vec::new(), slots: Some(vec![NOBODY; SLOTS].into()) }
     }
 
-    /// The shards of `view`, each taken from `known` or made by `make`; and `guests`, which serve no slot yet.
-    pub fn of(view: &View, mut shard: impl FnMut(&Node) -> Arc<Shard>, guests: Vec<Arc<Shard>>) -> Self {
+    /// The shards of `view`.
+    pub fn of(view: &View, mut shard: impl FnMut(&Node) -> Arc<Shard>) -> Self {
         let mut slots = vec![NOBODY; SLOTS];
         let mut all = Vec::new();
         let mut places: HashMap<&Place, u16> = HashMap::new();
@@ -48,7 +48,6 @@ impl Shards {
                 }
             }
         }
-        all.extend(guests);
         Self { all, slots: Some(slots.into()) }
     }
 
@@ -131,6 +130,42 @@ impl View {
     }
 }
 
+impl View {
+    /// What all who answered say together, each under its own place: what most say, but whether a slot is its own every node
+    /// knows best, and where it went as well. News of a slot that moved reach the others later.
+    pub fn of_all(views: &[(String, Self)]) -> Option<Self> {
+        let mut votes: HashMap<&Self, usize> = HashMap::new();
+        for (_, view) in views {
+            *votes.entry(view).or_default() += 1;
+        }
+        let (most, _) = votes.iter().max_by_key(|(_, votes)| **votes)?;
+        if votes.len() == 1 {
+            return Some(Self::clone(most));
+        }
+        let own: HashMap<&str, &Self> = views.iter().map(|(place, view)| (place.as_str(), view)).collect();
+        let mut merged: Vec<Range> = Vec::new();
+        for slot in 0..u16::try_from(SLOTS).unwrap_or(u16::MAX) {
+            let Some(mut node) = most.owner(slot) else { continue };
+            for _ in 0..views.len() {
+                let says = own.get(node.place.to_string().as_str()).and_then(|view| view.owner(slot));
+                match says {
+                    Some(other) if other.place != node.place => node = other,
+                    _ => break,
+                }
+            }
+            match merged.last_mut() {
+                Some(range) if range.last + 1 == slot && range.node == *node => range.last = slot,
+                _ => merged.push(Range { first: slot, last: slot, node: node.clone() }),
+            }
+        }
+        (!merged.is_empty()).then_some(Self(merged))
+    }
+
+    fn owner(&self, slot: u16) -> Option<&Node> {
+        self.0.iter().find(|range| (range.first..=range.last).contains(&slot)).map(|range| &range.node)
+    }
+}
+
 /// The host name among a node's further networking data.
 fn hostname(metadata: &Value) -> Option<String> {
     let pairs: Vec<(String, String)> = match metadata {
@@ -189,5 +224,23 @@ mod tests {
         assert_eq!(view.0[1].node.place.to_string(), "seed.example:7001");
         assert_eq!(View::parse(&Value::Array(Vec::new()), "x"), None);
         assert_eq!(View::parse(&bulk("x"), "x"), None);
+    }
+
+    fn range(first: u16, last: u16, port: u16) -> Range {
+        Range { first, last, node: Node { place: Place { host: "h".into(), port }, hostname: None } }
+    }
+
+    #[test]
+    fn a_node_knows_its_own_slots_best() {
+        let before = View(vec![range(0, 99, 1), range(100, 199, 2), range(200, 299, 3)]);
+        // Node 1 gave slot 50 to node 4, which nobody asked; nodes 2 and 3 have not heard of it.
+        let after = View(vec![range(0, 49, 1), range(50, 50, 4), range(51, 99, 1), range(100, 199, 2), range(200, 299, 3)]);
+        let say = |port: u16, view: &View| (format!("h:{port}"), view.clone());
+        assert_eq!(View::of_all(&[say(1, &after), say(2, &before), say(3, &before)]), Some(after.clone()));
+        // A primary that is cut off thinks that it still is one; whoever took over is not asked by it.
+        let taken = View(vec![range(0, 99, 4), range(100, 199, 2), range(200, 299, 3)]);
+        assert_eq!(View::of_all(&[say(4, &taken), say(2, &taken), say(1, &before)]), Some(taken));
+        assert_eq!(View::of_all(&[say(2, &before)]), Some(before));
+        assert_eq!(View::of_all(&[]), None);
     }
 }
