@@ -146,7 +146,9 @@ fn a_password_never_comes_as_a_flag_and_never_goes_out() {
     fs::write(&url_file, format!("{url}\n")).unwrap();
     fs::write(&password_file, format!("{SECRET}\n")).unwrap();
     let config = load(&[("env", "prod"), ("valkey-url-file", path_str(&url_file))], &[]).unwrap();
-    let pannier::config::Valkey::Url { url: read, .. } = &config.valkey else { panic!("not a URL") };
+    let pannier::config::Valkey::Url(pannier::config::External { url: read, .. }) = &config.valkey else {
+        panic!("not a URL")
+    };
     assert_eq!(read.expose_secret(), url);
     assert!(!format!("{:?}", config.shown).contains(SECRET));
     let flags = [
@@ -155,7 +157,9 @@ fn a_password_never_comes_as_a_flag_and_never_goes_out() {
         ("valkey-password-file", path_str(&password_file)),
     ];
     let config = load(&flags, &[]).unwrap();
-    let pannier::config::Valkey::Url { password, .. } = &config.valkey else { panic!("not a URL") };
+    let pannier::config::Valkey::Url(pannier::config::External { password, .. }) = &config.valkey else {
+        panic!("not a URL")
+    };
     assert_eq!(password.as_ref().unwrap().expose_secret(), SECRET);
 
     // In a file that others can read it is no secret.
@@ -183,7 +187,9 @@ fn two_places_of_the_same_rank_for_the_url_are_refused() {
     let both = [("PANNIER_VALKEY_URL", "valkey://from-env"), ("PANNIER_VALKEY_URL_FILE", path_str(&file))];
     assert!(refused(&[("env", "a")], &both).contains("keep one"));
     let config = load(&[("env", "a"), ("valkey-url-file", path_str(&file))], &both[..1]).unwrap();
-    let pannier::config::Valkey::Url { url, .. } = &config.valkey else { panic!("not a URL") };
+    let pannier::config::Valkey::Url(pannier::config::External { url, .. }) = &config.valkey else {
+        panic!("not a URL")
+    };
     assert_eq!(url.expose_secret(), "valkey://from-file", "a flag beats the environment");
 }
 

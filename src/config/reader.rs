@@ -285,7 +285,7 @@ impl Reader {
         };
         let origin = match self.0.origin(setting.name) {
             Origin::Environment => {
-                let has_url = matches!(config.valkey, Valkey::Url { .. });
+                let has_url = matches!(config.valkey, Valkey::Url(_));
                 let note = if no_effect(setting, has_url).is_some() { ", without effect here" } else { "" };
                 format!("{}{note}", setting.env().unwrap_or_default())
             }

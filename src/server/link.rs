@@ -2,7 +2,7 @@
 
 use std::{future::pending, path::Path, sync::LazyLock, time::Duration};
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
 
 use super::Failure;

@@ -156,7 +156,8 @@ impl Keeper<'_> {
     /// What those who answer say; if none does, what the first of the URL's nodes says.
     async fn look(&self) -> Result<View, Unseen> {
         let shards = self.inner.shards();
-        let asked: Vec<_> = shards.all.iter().filter_map(|shard| Some((shard, shard.connected()?))).take(ASKED).collect();
+        let asked: Vec<_> =
+            shards.all.iter().filter_map(|shard| Some((shard, shard.connected()?))).take(ASKED).collect();
         let answers = join_all(asked.into_iter().map(|(shard, generation)| async move {
             let view = ask_connected(generation.probe_lane(), host_of(&shard.label)).await.ok()?;
             Some((shard.label.clone(), view))

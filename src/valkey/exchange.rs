@@ -69,7 +69,10 @@ pub(super) struct Inner {
     /// The database of this process, from the first accepted connection on.
     store_id: OnceLock<String>,
     closed: CancellationToken,
-    numbers: AtomicU64,
+    /// Shards so far.
+    ids: AtomicU64,
+    /// Generations so far, of all shards.
+    generations: AtomicU64,
     /// Shards that a redirection made known, to be connected. Unset without a cluster.
     newcomers: OnceLock<mpsc::UnboundedSender<Arc<Shard>>>,
 }
@@ -100,7 +103,8 @@ impl Inner {
             report: ArcSwap::default(),
             store_id: OnceLock::new(),
             closed: CancellationToken::new(),
-            numbers: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            generations: AtomicU64::new(0),
             newcomers: OnceLock::new(),
         }
     }
@@ -121,13 +125,14 @@ impl Inner {
         self.closed.is_cancelled()
     }
 
-    /// A number that no other shard or generation of this link has; higher ones are newer.
-    pub fn next_number(&self) -> u64 {
-        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    /// The number of the next generation, of whichever shard.
+    pub fn next_generation(&self) -> u64 {
+        self.generations.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     pub fn new_shard(&self, label: String) -> Arc<Shard> {
-        let shard = Shard::new(self.next_number(), label, self.closed.clone());
+        let id = self.ids.fetch_add(1, Ordering::Relaxed) + 1;
+        let shard = Shard::new(id, label, self.closed.clone());
         if self.is_store_changed() {
             shard.set_phase(Phase::StoreChanged);
         }

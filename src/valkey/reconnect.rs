@@ -214,7 +214,7 @@ async fn attempt(
 ) -> Result<(Arc<Generation>, Endpoint), Rejected> {
     let endpoint = source.endpoint().await?;
     let config = &inner.config;
-    let number = inner.next_number();
+    let number = inner.next_generation();
     let generation =
         Generation::connect(number, &endpoint, config.connect_within, config.connections, pushes).await?;
     let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, shard, source, &generation))

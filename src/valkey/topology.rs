@@ -234,7 +234,13 @@ mod tests {
     fn a_node_knows_its_own_slots_best() {
         let before = View(vec![range(0, 99, 1), range(100, 199, 2), range(200, 299, 3)]);
         // Node 1 gave slot 50 to node 4, which nobody asked; nodes 2 and 3 have not heard of it.
-        let after = View(vec![range(0, 49, 1), range(50, 50, 4), range(51, 99, 1), range(100, 199, 2), range(200, 299, 3)]);
+        let after = View(vec![
+            range(0, 49, 1),
+            range(50, 50, 4),
+            range(51, 99, 1),
+            range(100, 199, 2),
+            range(200, 299, 3),
+        ]);
         let say = |port: u16, view: &View| (format!("h:{port}"), view.clone());
         assert_eq!(View::of_all(&[say(1, &after), say(2, &before), say(3, &before)]), Some(after.clone()));
         // A primary that is cut off thinks that it still is one; whoever took over is not asked by it.

@@ -159,11 +159,19 @@ impl Cluster {
         assert!(["OK", "NOKEY"].contains(&moved.as_str()), "{moved}");
     }
 
+    /// Tells every primary, first the new owner, as `valkey-cli` does, and waits until all know.
     pub fn end_move(&self, slot: u16, from: usize, to: usize) {
-        let (slot, id) = (slot.to_string(), self.nodes[to].id());
-        for node in [to, from] {
-            self.nodes[node].command::<()>(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]);
+        let (number, id) = (slot.to_string(), self.nodes[to].id());
+        let others = (0..self.nodes.len()).filter(|at| *at != to && *at != from);
+        for at in [to, from].into_iter().chain(others) {
+            if self.nodes[at].is_running() && self.nodes[at].is_primary() {
+                self.nodes[at].command::<()>(&["CLUSTER", "SETSLOT", &number, "NODE", &id]);
+            }
         }
+        self.wait("all know where the slot is", |cluster| {
+            (0..cluster.nodes.len())
+                .all(|at| !cluster.nodes[at].is_running() || cluster.owner_of(at, slot) == Some(to))
+        });
     }
 
     /// All keys of all primaries.
