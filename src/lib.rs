@@ -24,4 +24,5 @@ mod rpc;
 pub mod schedule;
 pub mod server;
 pub mod session;
+pub mod telemetry;
 pub mod valkey;

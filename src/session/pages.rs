@@ -10,7 +10,10 @@ use super::{
     records::{self, Record},
     reply::{self, Reply},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    telemetry::{self, DecryptFailure},
+};
 
 /// Bytes of a field: a type code of up to 9, and a name of 16.
 const FIELD_MAX: usize = 25;
@@ -138,7 +141,10 @@ impl Walk {
                         size += record.value.len() + record.id.len() + 32;
                         step.records.push(record);
                     }
-                    None => step.corrupt += 1,
+                    None => {
+                        telemetry::decrypt_failed(DecryptFailure::Corrupt);
+                        step.corrupt += 1;
+                    }
                 }
                 last = Some(field);
                 continue;
