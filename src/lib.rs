@@ -16,6 +16,7 @@ pub mod config;
 pub mod conversation;
 pub mod crypto;
 pub mod dedup;
+pub mod doctor;
 pub mod error;
 mod owner;
 pub mod pipe;

@@ -8,7 +8,7 @@ use crate::{
     cap,
     crypto::SharedKeyring,
     proto::v1::{
-        Durability, ServerInfoRequest, ServerInfoResponse,
+        DoctorRequest, DoctorResponse, Durability, ServerInfoRequest, ServerInfoResponse,
         admin_service_server::{AdminService, AdminServiceServer},
     },
     session::Sessions,
@@ -38,6 +38,10 @@ struct Handler(About);
 
 #[tonic::async_trait]
 impl AdminService for Handler {
+    async fn doctor(&self, _: Request<DoctorRequest>) -> Result<Response<DoctorResponse>, Status> {
+        Ok(Response::new(super::doctor::examine(&self.0)))
+    }
+
     async fn server_info(
         &self,
         _: Request<ServerInfoRequest>,

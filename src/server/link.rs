@@ -2,6 +2,7 @@
 
 use std::{future::pending, path::Path, sync::LazyLock};
 
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
+pub const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
 
 /// Every script there is.
 static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
@@ -58,12 +59,28 @@ pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
             (Target::Embedded(embedded), keyring)
         }
         Valkey::Url { url, password, .. } => {
-            let mut target = UrlTarget::new(secrecy::ExposeSecret::expose_secret(url));
-            target.password.clone_from(password);
-            (Target::Url(target), load_keyring(&config.keyring)?)
+            (Target::Url(url_target(url, password.as_ref())), load_keyring(&config.keyring)?)
         }
     };
     Ok(Prepared { target, keyring })
+}
+
+/// Where a Valkey is that somebody else runs.
+pub fn url_target(url: &SecretString, password: Option<&SecretString>) -> UrlTarget {
+    let mut target = UrlTarget::new(url.expose_secret());
+    target.password = password.cloned();
+    target
+}
+
+/// What the link needs to know of the configuration.
+pub fn link_config(config: &Config, target: Target) -> LinkConfig {
+    let mut link = LinkConfig::new(target, &config.env);
+    link.init = config.init;
+    if let Valkey::Url { allow_eviction, .. } = &config.valkey {
+        link.allow_eviction = *allow_eviction;
+    }
+    link.assume_durability = config.durability.and_then(level);
+    link
 }
 
 fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
@@ -84,18 +101,13 @@ fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
 impl Prepared {
     /// Begins to connect.
     pub fn start(self, config: &Config, stop: CancellationToken) -> Result<(Link, SharedKeyring), Failure> {
-        let mut link = LinkConfig::new(self.target, &config.env);
-        link.init = config.init;
-        if let Valkey::Url { allow_eviction, .. } = &config.valkey {
-            link.allow_eviction = *allow_eviction;
-        }
-        link.assume_durability = config.durability.and_then(level);
+        let link = link_config(config, self.target);
         let started = Link::start(link, self.keyring.clone(), &SCRIPTS, KINDS, stop)?;
         Ok((started, self.keyring))
     }
 }
 
-fn level(durability: Durability) -> Option<DurabilityLevel> {
+pub fn level(durability: Durability) -> Option<DurabilityLevel> {
     match durability {
         Durability::Memory => Some(DurabilityLevel::Memory),
         Durability::Aof => Some(DurabilityLevel::Aof),
@@ -123,7 +135,7 @@ pub async fn check_durability(link: &Link, asked: Option<Durability>) -> Failure
     Failure { code: 78, message }
 }
 
-fn name(level: DurabilityLevel) -> &'static str {
+pub fn name(level: DurabilityLevel) -> &'static str {
     match level {
         DurabilityLevel::Memory => "memory",
         DurabilityLevel::Aof => "aof",

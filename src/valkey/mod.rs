@@ -20,9 +20,9 @@ mod target;
 
 use std::time::Duration;
 
-pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, stop_orphan};
+pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, examine_embedded, stop_orphan};
 pub use error::{LinkError, ServerError};
-pub use examine::examine;
+pub use examine::{Unexamined, examine};
 pub use funnel::Funnel;
 pub use keys::{BUCKETS, valid_env};
 pub use link::Link;

@@ -13,6 +13,7 @@
 )]
 
 pub mod access;
+pub mod admin_http;
 pub mod attach;
 pub mod blob;
 pub mod caps;
