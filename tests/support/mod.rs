@@ -19,6 +19,7 @@ pub mod blob;
 pub mod caps;
 pub mod cli;
 pub mod conversations;
+pub mod doctor;
 pub mod folder;
 pub mod leak;
 pub mod link;

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from pannier._gen import session_pb2 as pannier_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pannier/v1/admin.proto\x12\npannier.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18pannier/v1/session.proto\"\x13\n\x11ServerInfoRequest\"\xbc\x02\n\x12ServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x16\n\x0e\x65ngine_version\x18\x03 \x01(\t\x12\x10\n\x08topology\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12*\n\ndurability\x18\x06 \x01(\x0e\x32\x16.pannier.v1.Durability\x12\x16\n\x0eprimary_key_id\x18\x07 \x01(\r\x12\x0f\n\x07key_ids\x18\x08 \x03(\r\x12\x13\n\x0b\x63onnections\x18\t \x01(\r\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x61ttached_sessions\x18\x0b \x01(\r\x12\x0c\n\x04tzdb\x18\x0c \x01(\t\x12\x10\n\x08store_id\x18\r \x01(\t2[\n\x0c\x41\x64minService\x12K\n\nServerInfo\x12\x1d.pannier.v1.ServerInfoRequest\x1a\x1e.pannier.v1.ServerInfoResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16pannier/v1/admin.proto\x12\npannier.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x18pannier/v1/session.proto\"\x13\n\x11ServerInfoRequest\"\xbc\x02\n\x12ServerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12\x16\n\x0e\x65ngine_version\x18\x03 \x01(\t\x12\x10\n\x08topology\x18\x04 \x01(\t\x12\x0b\n\x03\x65nv\x18\x05 \x01(\t\x12*\n\ndurability\x18\x06 \x01(\x0e\x32\x16.pannier.v1.Durability\x12\x16\n\x0eprimary_key_id\x18\x07 \x01(\r\x12\x0f\n\x07key_ids\x18\x08 \x03(\r\x12\x13\n\x0b\x63onnections\x18\t \x01(\r\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11\x61ttached_sessions\x18\x0b \x01(\r\x12\x0c\n\x04tzdb\x18\x0c \x01(\t\x12\x10\n\x08store_id\x18\r \x01(\t\"\x0f\n\rDoctorRequest\"\xa9\x02\n\x0e\x44octorResponse\x12\x34\n\x08\x66indings\x18\x01 \x03(\x0b\x32\".pannier.v1.DoctorResponse.Finding\x1a\xe0\x01\n\x07\x46inding\x12\x0f\n\x07section\x18\x01 \x01(\t\x12\r\n\x05\x63heck\x18\x02 \x01(\t\x12\x37\n\x05level\x18\x03 \x01(\x0e\x32(.pannier.v1.DoctorResponse.Finding.Level\x12\r\n\x05\x66ound\x18\x04 \x01(\t\x12\x0c\n\x04next\x18\x05 \x01(\t\"_\n\x05Level\x12\x15\n\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0c\n\x08LEVEL_OK\x10\x01\x12\x0e\n\nLEVEL_WARN\x10\x02\x12\x0e\n\nLEVEL_FAIL\x10\x03\x12\x11\n\rLEVEL_UNKNOWN\x10\x04\x32\x9c\x01\n\x0c\x41\x64minService\x12K\n\nServerInfo\x12\x1d.pannier.v1.ServerInfoRequest\x1a\x1e.pannier.v1.ServerInfoResponse\x12?\n\x06\x44octor\x12\x19.pannier.v1.DoctorRequest\x1a\x1a.pannier.v1.DoctorResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,6 +37,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SERVERINFOREQUEST']._serialized_end=115
   _globals['_SERVERINFORESPONSE']._serialized_start=118
   _globals['_SERVERINFORESPONSE']._serialized_end=434
-  _globals['_ADMINSERVICE']._serialized_start=436
-  _globals['_ADMINSERVICE']._serialized_end=527
+  _globals['_DOCTORREQUEST']._serialized_start=436
+  _globals['_DOCTORREQUEST']._serialized_end=451
+  _globals['_DOCTORRESPONSE']._serialized_start=454
+  _globals['_DOCTORRESPONSE']._serialized_end=751
+  _globals['_DOCTORRESPONSE_FINDING']._serialized_start=527
+  _globals['_DOCTORRESPONSE_FINDING']._serialized_end=751
+  _globals['_DOCTORRESPONSE_FINDING_LEVEL']._serialized_start=656
+  _globals['_DOCTORRESPONSE_FINDING_LEVEL']._serialized_end=751
+  _globals['_ADMINSERVICE']._serialized_start=754
+  _globals['_ADMINSERVICE']._serialized_end=910
 # @@protoc_insertion_point(module_scope)

@@ -1,0 +1,445 @@
+//! `pannier doctor`: each thing that can be wrong is found, named, and has a next command; nothing is changed by looking; no secret
+//! is told.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::{fs::PermissionsExt as _, net::UnixListener},
+    path::Path,
+};
+
+use rcgen::{CertificateParams, KeyPair};
+use support::{
+    Options, Sidecar, Valkey, ValkeyOptions,
+    doctor::{Home, snapshot},
+    pannier, path_str,
+};
+
+/// A Valkey that a sidecar has taken into use and left, and the home of that sidecar.
+async fn in_use(options: ValkeyOptions) -> (Valkey, Home) {
+    let valkey = Valkey::start(options);
+    let home = Home::of(&valkey);
+    let more = ["--keyring", path_str(&home.keyring())].map(Into::into).into();
+    let mut sidecar = Sidecar::start(Options { args: more, ..Options::with(&valkey) }).await;
+    support::unary::Unary::of(&sidecar)
+        .client
+        .list_sessions(pannier::proto::v1::ListSessionsRequest::default())
+        .await
+        .unwrap();
+    sidecar.dedup().claim(support::small::claim("a namespace is made")).await.unwrap();
+    assert!(sidecar.stop().await.success());
+    (valkey, home)
+}
+
+fn mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn with_all_well_every_check_is_told_and_nothing_is_written() {
+    let (valkey, home) = in_use(ValkeyOptions::default().set("maxmemory", "200mb")).await;
+    let size: i64 = valkey.command(&["DBSIZE"]);
+    let writes = |valkey: &Valkey| {
+        let stats: String = valkey.command(&["INFO", "persistence"]);
+        stats.lines().find(|line| line.starts_with("rdb_changes_since_last_save")).unwrap().to_owned()
+    };
+    let before = writes(&valkey);
+    let told = home.doctor(&[]);
+    assert_eq!((told.exit, told.count("fail"), told.count("warn")), (0, 0, 0), "{}", told.text);
+    for (section, check, found) in [
+        ("configuration", "settings", "given"),
+        ("keyring", "file", "mode 0600"),
+        ("keyring", "keys", "primary 1"),
+        ("keyring", "backup", "cannot be seen"),
+        ("socket", "place", "is free"),
+        ("valkey", "role", "primary"),
+        ("valkey", "replicas", "0 connected"),
+        ("valkey", "version", "."),
+        ("valkey", "eviction", "noeviction"),
+        ("valkey", "persistence", "appendfsync always"),
+        ("valkey", "memory", "of 200 MiB"),
+        ("valkey", "clock", "ms apart"),
+        ("valkey", "database", "environment test, store "),
+        ("valkey", "keyring", "canaries"),
+        ("valkey", "expiry", "none among"),
+        ("valkey", "durability", "`fsync`"),
+    ] {
+        told.says(section, check, "ok", found, "");
+    }
+    assert_eq!(valkey.command::<i64>(&["DBSIZE"]), size);
+    assert_eq!(writes(&valkey), before, "looking wrote something");
+}
+
+#[tokio::test]
+async fn in_a_fresh_home_there_is_nothing_to_fear_and_nothing_is_made() {
+    let home = Home::bare(&[]);
+    let told = home.doctor(&[]);
+    assert_eq!((told.exit, told.count("fail")), (0, 0), "{}", told.text);
+    told.says("keyring", "file", "ok", "the first start makes it", "");
+    told.says("socket", "directory", "ok", "the start makes it", "");
+    told.says("data directory", "directory", "ok", "the first start makes it", "");
+    told.says("data directory", "server", "ok", "valkey-server", "");
+    told.says("data directory", "disk", "ok", "MiB free", "");
+    told.says("valkey", "server", "unknown", "does not run", "pannier serve");
+    assert_eq!(fs::read_dir(home.dir.path()).unwrap().count(), 0, "something was made");
+}
+
+#[tokio::test]
+async fn a_running_embedded_sidecar_is_looked_at_from_outside_and_asked() {
+    let mut sidecar = Sidecar::start(Options::default()).await;
+    let (socket, data) = (path_str(&sidecar.socket).to_owned(), path_str(&sidecar.data_dir()).to_owned());
+    let flags = ["doctor", "--socket", &socket, "--data-dir", &data, "--json"];
+    let files = |dir: &Path| snapshot(dir).into_keys().collect::<Vec<_>>();
+    let before = files(sidecar.dir.path());
+    let run = |more: &[&str]| {
+        let output = pannier(&[&flags[..], more].concat());
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let exit = output.status.code().unwrap();
+        support::doctor::Told { exit, text: format!("{json:#}\n{}", String::from_utf8_lossy(&output.stderr)), json }
+    };
+    let told = run(&[]);
+    assert_eq!((told.exit, told.count("fail")), (0, 0), "{}", told.text);
+    told.says("socket", "place", "ok", "a sidecar listens on", "");
+    told.says("data directory", "lock", "ok", "a sidecar uses it", "");
+    told.says("data directory", "database", "ok", "store ", "");
+    told.says("data directory", "fsync", "ok", "µs", "");
+    told.says("valkey", "database", "ok", "environment dev", "");
+    told.says("valkey", "keyring", "ok", "canaries", "");
+    told.says("valkey", "durability", "ok", "`fsync`", "");
+    assert_eq!(files(sidecar.dir.path()), before);
+
+    let told = run(&["--live"]);
+    assert_eq!((told.exit, told.count("fail")), (0, 0), "{}", told.text);
+    told.says("sidecar", "ready", "ok", "calls are served", "");
+    told.says("keyring", "file", "ok", "as it is in use", "");
+    told.says("valkey", "eviction", "ok", "noeviction", "");
+    // Changed under it: the file, and a setting of Valkey, which it looks at again by itself.
+    assert!(pannier(&["keys", "add", "--keyring", path_str(&sidecar.keyring())]).status.success());
+    let told = run(&["--live"]);
+    told.says("keyring", "file", "warn", "not in use yet", "SIGHUP");
+    assert_eq!(told.exit, 0);
+
+    assert!(sidecar.stop().await.success());
+    let told = run(&["--live"]);
+    assert!(told.exit == 69 && told.text.contains("no sidecar"), "{}", told.text);
+    let told = run(&[]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("data directory", "lock", "ok", "no sidecar uses it", "");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_configuration_is_told_like_everything_else() {
+    let home = Home::bare(&[]);
+    let told = home.doctor(&["--drain-delay", "forever"]);
+    assert_eq!(told.exit, 78);
+    told.says("configuration", "settings", "fail", "--drain-delay", "run doctor again");
+    let told = home.doctor(&["--valkey-url", "valkey://:canary-9@127.0.0.1:1", "--env", "test"]);
+    assert_eq!(told.exit, 78);
+    assert!(!told.text.contains("canary-9"), "{}", told.text);
+    let unknown = pannier(&["doctor", "--drain-dealy", "1s"]);
+    assert_eq!(unknown.status.code(), Some(64));
+    let mut home = Home::bare(&[]);
+    home.envs.push(("PANNIER_ALLOW_EVICTION".into(), "true".into()));
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 0);
+    told.says("configuration", "settings", "warn", "PANNIER_ALLOW_EVICTION", "unset it");
+}
+
+#[tokio::test]
+async fn a_keyring_that_is_missing_open_to_others_or_wrong_is_named() {
+    let (valkey, home) = in_use(ValkeyOptions::default()).await;
+    let keyring = home.keyring();
+    for (bits, why) in [(0o644, "open to every user"), (0o620, "writable by its group")] {
+        mode(&keyring, bits);
+        let told = home.doctor(&[]);
+        assert_eq!(told.exit, 78);
+        told.says("keyring", "file", "fail", why, "");
+        assert!(told.text.contains("chmod 600"), "{}", told.text);
+        told.says("valkey", "database", "ok", "store", "");
+    }
+    mode(&keyring, 0o600);
+    let text = fs::read_to_string(&keyring).unwrap();
+    fs::write(&keyring, text.replace("primary", "decrypt_only")).unwrap();
+    let told = home.doctor(&[]);
+    told.says("keyring", "file", "fail", "no key is the primary", "");
+    assert_eq!(told.exit, 78);
+    fs::remove_file(&keyring).unwrap();
+    let told = home.doctor(&[]);
+    told.says("keyring", "file", "fail", "there is no", "pannier keys init");
+    assert!(pannier(&["keys", "init", "--keyring", path_str(&keyring)]).status.success());
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "keyring", "fail", "index_key is not the one", "");
+    let secret = text.lines().find(|line| line.contains("secret")).unwrap().split('"').nth(1).unwrap();
+    assert!(secret.len() > 30 && !told.text.contains(secret));
+    // Embedded: data, and its keyring is gone.
+    let mut sidecar = Sidecar::start(Options::default()).await;
+    assert!(sidecar.stop().await.success());
+    fs::remove_file(sidecar.keyring()).unwrap();
+    let told = Home::bare(&[]).doctor(&["--data-dir", path_str(&sidecar.data_dir())]);
+    assert_eq!(told.exit, 78);
+    told.says("keyring", "file", "fail", "is gone", "restore keyring.toml");
+    drop(valkey);
+}
+
+/// dapr#1868: a wrong password is named for what it is, and not repeated.
+#[tokio::test]
+async fn a_valkey_that_is_away_and_one_that_lets_us_not_in_are_two_things() {
+    let mut valkey =
+        Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() }.set("requirepass", "canary-right-1"));
+    let mut home = Home::bare(&["--env", "test"]);
+    assert!(pannier(&["keys", "init", "--keyring", path_str(&home.keyring())]).status.success());
+    let url = |password: &str| format!("valkey://:{password}@127.0.0.1:{}", valkey.port);
+    home.envs = vec![("PANNIER_VALKEY_URL".into(), url("canary-wrong-1"))];
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78, "{}", told.text);
+    told.says("valkey", "access", "fail", "refused", "password");
+    assert!(told.line("valkey", "access").1.contains(&valkey.port.to_string()));
+    let right = url("canary-right-1");
+    home.envs = vec![("PANNIER_VALKEY_URL".into(), right)];
+    let empty = home.doctor(&[]);
+    assert_eq!(empty.exit, 78);
+    empty.says("valkey", "database", "fail", "empty", "--init");
+    let told = home.doctor(&["--init"]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("valkey", "database", "ok", "--init takes it into use", "");
+    assert_eq!(Home::of(&Valkey::start(ValkeyOptions::default())).doctor(&[]).exit, 69, "that Valkey is gone by now");
+    valkey.kill9();
+    let away = home.doctor(&[]);
+    assert_eq!(away.exit, 69, "{}", away.text);
+    away.says("valkey", "connection", "fail", "127.0.0.1", "ping");
+    for told in [told, empty, away] {
+        assert!(!told.text.contains("canary"), "{}", told.text);
+        assert!(!told.json.to_string().contains("canary"));
+    }
+}
+
+/// bullmq#2737, sidekiq#5562: eviction. phpredis#609, sccache#598, redis_exporter#597, bullmq#2215, #921: CONFIG and INFO forbidden.
+#[tokio::test]
+async fn settings_of_valkey_that_lose_data_are_named_and_those_hidden_are_unknown() {
+    let (valkey, home) = in_use(ValkeyOptions::default().set("enable-protected-configs", "yes")).await;
+    let set = |name: &str, value: &str| -> () { valkey.command(&["CONFIG", "SET", name, value]) };
+    set("maxmemory-policy", "allkeys-lru");
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "eviction", "fail", "allkeys-lru", "noeviction");
+    let told = home.doctor(&["--allow-eviction"]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("valkey", "eviction", "warn", "allowed by --allow-eviction", "noeviction");
+    set("maxmemory-policy", "volatile-lru");
+    home.doctor(&[]).says("valkey", "eviction", "warn", "volatile-lru", "noeviction");
+    set("maxmemory-policy", "noeviction");
+
+    // redis#13793: what an acknowledged write is worth.
+    for (appendonly, fsync, worth, level, found) in [
+        ("yes", "everysec", "`aof`", "ok", "appendfsync everysec"),
+        ("no", "everysec", "`memory`", "warn", "OFF"),
+        ("yes", "always", "`fsync`", "ok", "appendfsync always"),
+    ] {
+        set("appendonly", appendonly);
+        set("appendfsync", fsync);
+        let told = home.doctor(&[]);
+        assert_eq!(told.exit, 0, "{}", told.text);
+        told.says("valkey", "persistence", level, found, "");
+        told.says("valkey", "durability", "ok", worth, "");
+        let told = home.doctor(&["--durability", "fsync"]);
+        let (exit, level) = if worth == "`fsync`" { (0, "ok") } else { (78, "fail") };
+        assert_eq!(told.exit, exit, "{}", told.text);
+        told.says("valkey", "durability", level, worth, "");
+    }
+    set("maxmemory", "3mb");
+    home.doctor(&[]).says("valkey", "memory", "warn", "of 3 MiB", "raise maxmemory");
+    set("maxmemory", "0");
+    home.doctor(&[]).says("valkey", "memory", "warn", "no maxmemory", "set maxmemory");
+    // A snapshot that failed: there is no directory for it.
+    let gone = valkey.dir.path().join("gone");
+    fs::create_dir(&gone).unwrap();
+    set("dir", path_str(&gone));
+    fs::remove_dir(&gone).unwrap();
+    let _: redis::RedisResult<String> = redis::cmd("SAVE").query(&mut valkey.connection());
+    let _: redis::RedisResult<String> = redis::cmd("BGSAVE").query(&mut valkey.connection());
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    home.doctor(&[]).says("valkey", "last snapshot", "warn", "err", "disk");
+
+    let as_user = |name: &str, rules: &[&str]| {
+        let mut words = vec!["ACL", "SETUSER", name, "on", ">secret", "~pannier:*", "&pannier:*", "+@all"];
+        words.extend(rules);
+        let _: () = valkey.command(&words);
+        let url = format!("{}?user={name}&pass=secret", valkey.url());
+        Home { dir: home.dir.clone(), args: vec!["--env".into(), "test".into()], envs: vec![("PANNIER_VALKEY_URL".into(), url)] }
+    };
+    let told = as_user("no-config", &["-config"]).doctor(&[]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("valkey", "eviction", "ok", "noeviction", "");
+    told.says("valkey", "durability", "ok", "at least", "");
+    let told = as_user("no-info", &["-config", "-info"]).doctor(&[]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("valkey", "eviction", "unknown", "forbidden", "noeviction");
+    told.says("valkey", "persistence", "unknown", "forbidden", "--durability");
+    told.says("valkey", "memory", "unknown", "forbidden", "");
+    told.says("valkey", "version", "ok", ".", "");
+    let told = as_user("no-keys", &["resetkeys", "~other:*"]).doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "database", "fail", "NOPERM", "pannier:*");
+}
+
+#[tokio::test]
+async fn a_database_that_is_anothers_lost_or_touched_is_named() {
+    let (valkey, home) = in_use(ValkeyOptions::default()).await;
+    let told = home.doctor(&["--env", "prod"]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "database", "fail", "belongs to environment \"test\"", "--env test");
+    let told = home.doctor(&["--init"]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "database", "fail", "in use already", "remove --init");
+    // Somebody gave a wrapped key a time to live.
+    let key = &valkey.keys("pannier:test:{*}:k")[0];
+    let _: i64 = valkey.command(&["EXPIRE", key, "100000"]);
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "expiry", "fail", "1 of", "PERSIST");
+    let _: i64 = valkey.command(&["PERSIST", key]);
+    home.doctor(&[]).says("valkey", "expiry", "ok", "none among", "");
+    let part = &valkey.keys("pannier:test:idx:session:{17}")[0];
+    let _: i64 = valkey.command(&["DEL", part]);
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("valkey", "database", "fail", "a part of the database is gone", "backup");
+}
+
+#[tokio::test]
+async fn the_sockets_place_is_looked_at_and_left_alone() {
+    let home = Home::bare(&[]);
+    let run = home.path("run");
+    let socket = run.join("pannier.sock");
+    fs::create_dir(&run).unwrap();
+    for (bits, why) in [(0o777, "others may write"), (0o755, "others may enter")] {
+        mode(&run, bits);
+        let told = home.doctor(&[]);
+        assert_eq!(told.exit, 78);
+        told.says("socket", "directory", "fail", why, "");
+    }
+    mode(&run, 0o700);
+    fs::write(&socket, "a file").unwrap();
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("socket", "place", "fail", "not a socket", "--socket");
+    fs::remove_file(&socket).unwrap();
+    drop(UnixListener::bind(&socket).unwrap());
+    let told = home.doctor(&[]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("socket", "place", "ok", "a dead socket", "");
+    let _listening = {
+        fs::remove_file(&socket).unwrap();
+        UnixListener::bind(&socket).unwrap()
+    };
+    home.doctor(&[]).says("socket", "place", "ok", "a sidecar listens", "");
+    let link = home.path("link");
+    std::os::unix::fs::symlink(&run, &link).unwrap();
+    let told = home.doctor(&["--socket", path_str(&link.join("pannier.sock"))]);
+    told.says("socket", "directory", "fail", "is a link", "");
+}
+
+/// A certificate that ends in so many days, and its key.
+fn certificate(home: &Home, days: i64) -> Vec<String> {
+    let mut params = CertificateParams::new(vec!["pannier.test".into()]).unwrap();
+    params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+    let end = jiff::Zoned::now().date() + jiff::Span::new().days(days);
+    let (month, day) = (u8::try_from(end.month()).unwrap(), u8::try_from(end.day()).unwrap());
+    params.not_after = rcgen::date_time_ymd(i32::from(end.year()), month, day);
+    let key = KeyPair::generate().unwrap();
+    let cert = params.self_signed(&key).unwrap();
+    fs::write(home.path("cert.pem"), cert.pem()).unwrap();
+    fs::write(home.path("key.pem"), key.serialize_pem()).unwrap();
+    mode(&home.path("key.pem"), 0o600);
+    ["cert", "key"].map(|name| format!("--tls-{name}={}", home.path(&format!("{name}.pem")).display())).into()
+}
+
+#[tokio::test]
+async fn tokens_certificates_and_ports_are_looked_at() {
+    let home = Home::bare(&[]);
+    let tokens = home.path("tokens.toml");
+    let token = |name: &str, expires: &str| {
+        let made = ["tokens", "add", name, "--scope", "all", "--expires", expires, "--token-file", path_str(&tokens)];
+        let made = pannier(&made);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    };
+    let shown = token("long", "400d");
+    let port = support::valkey::free_port();
+    let listen = format!("--listen=127.0.0.1:{port}");
+    let file = format!("--token-file={}", tokens.display());
+    let with = |days: i64, more: &[&str]| {
+        let tls = certificate(&home, days);
+        let mut words = vec![listen.as_str(), file.as_str()];
+        words.extend(tls.iter().map(String::as_str));
+        words.extend(more);
+        home.doctor(&words)
+    };
+    let told = with(200, &["--admin=127.0.0.1:0"]);
+    assert_eq!((told.exit, told.count("warn")), (0, 0), "{}", told.text);
+    told.says("access", "tokens", "ok", "1 valid", "");
+    told.says("access", "certificate", "ok", "valid until 20", "");
+    told.says("access", "private key", "ok", "mode 0600", "");
+    told.says("access", "port", "ok", "is free", "");
+    told.says("access", "admin port", "ok", "is free", "");
+    assert!(!told.text.contains(&shown), "a token is not told");
+
+    let told = with(5, &[]);
+    assert_eq!(told.exit, 0, "{}", told.text);
+    told.says("access", "certificate", "warn", "expires in", "SIGHUP");
+    let told = with(-2, &[]);
+    assert_eq!(told.exit, 78);
+    told.says("access", "certificate", "fail", "has expired", "SIGHUP");
+
+    token("short", "3d");
+    let old = "\n[[token]]\nname = 'old'\nsha256 = 'aa'\nscopes = ['all']\nexpires = '2020-01-01T00:00:00Z'\n".replace("'aa'", &format!("'{}'", "a".repeat(64)));
+    fs::write(&tokens, fs::read_to_string(&tokens).unwrap() + &old).unwrap();
+    mode(&tokens, 0o644);
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let told = with(200, &[]);
+    assert_eq!(told.exit, 78);
+    told.says("access", "port", "fail", "in use", "--listen");
+    told.says("access", "token file", "warn", "others may read", "chmod 600");
+    let warned: Vec<String> =
+        told.lines("access", "tokens").into_iter().filter(|line| line.0 == "warn").map(|line| line.1).collect();
+    assert!(warned.iter().any(|found| found == "expired: old"), "{warned:?}");
+    assert!(warned.iter().any(|found| found.ends_with("days: short")), "{warned:?}");
+    drop(taken);
+    fs::write(&tokens, "not = 'tokens'").unwrap();
+    let told = with(200, &[]);
+    assert_eq!(told.exit, 78);
+    told.says("configuration", "settings", "fail", "token file", "");
+}
+
+#[tokio::test]
+async fn a_data_directory_that_does_not_fit_is_named() {
+    let mut sidecar = Sidecar::start(Options::default()).await;
+    assert!(sidecar.stop().await.success());
+    let data = sidecar.data_dir();
+    let home = Home::bare(&[]);
+    let doctor = |more: &[&str]| home.doctor(&[&["--data-dir", path_str(&data)], more].concat());
+    let told = doctor(&[]);
+    assert_eq!((told.exit, told.count("fail")), (0, 0), "{}", told.text);
+    mode(&data, 0o755);
+    let told = doctor(&[]);
+    told.says("data directory", "directory", "warn", "others may enter", "chmod 700");
+    mode(&data, 0o700);
+    let engine = data.join("engine.toml");
+    let text = fs::read_to_string(&engine).unwrap();
+    let newer: Vec<String> = text
+        .lines()
+        .map(|line| if line.starts_with("version") { "version = \"99.0.0\"".into() } else { line.to_owned() })
+        .collect();
+    fs::write(&engine, newer.join("\n")).unwrap();
+    let told = doctor(&[]);
+    assert_eq!(told.exit, 78);
+    told.says("data directory", "server", "fail", "99.0.0", "");
+    fs::write(&engine, text).unwrap();
+    let told = doctor(&["--valkey-server", "/bin/sh"]);
+    assert_eq!(told.exit, 78);
+    told.says("data directory", "server", "fail", "not a server", "");
+}
