@@ -57,7 +57,10 @@ async fn three_pages_answer_and_nothing_else_does() {
         assert_eq!(raw(&address, request).await.map(|answer| answer.status), Some(status), "{request:?}");
     }
     let long = format!("GET /livez HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n", "y".repeat(40_000));
-    assert!(raw(&address, &long).await.is_none_or(|answer| answer.status == 431), "a head of 40 kB is too long");
+    assert!(
+        raw(&address, &long).await.is_none_or(|answer| answer.status == 431),
+        "a head of 40 kB is too long"
+    );
     assert!(sidecar.stop().await.success());
     assert!(TcpStream::connect(&address).await.is_err(), "the port is closed");
 }
@@ -65,25 +68,37 @@ async fn three_pages_answer_and_nothing_else_does() {
 #[tokio::test]
 async fn without_the_flag_there_is_no_port_and_one_that_is_taken_is_refused() {
     let (valkey, sidecar, address) = start().await;
-    let other = Sidecar::start(Options { env: None, dir: Some(sidecar.dir.clone()), socket_name: Some("b.sock".into()), ..Options::with(&valkey) }).await;
+    let other = Sidecar::start(Options {
+        env: None,
+        dir: Some(sidecar.dir.clone()),
+        socket_name: Some("b.sock".into()),
+        ..Options::with(&valkey)
+    })
+    .await;
     assert!(!other.logs().contains("/readyz"), "off by default");
     let dir = support::short_temp_dir();
     let keyring = dir.path().join("keyring.toml");
     assert!(support::pannier(&["keys", "init", "--keyring", support::path_str(&keyring)]).status.success());
     let socket = dir.path().join("p.sock");
     let url = valkey.url();
-    let arguments = ["serve", "--valkey-url", &url, "--env", "test", "--keyring", support::path_str(&keyring)];
+    let arguments =
+        ["serve", "--valkey-url", &url, "--env", "test", "--keyring", support::path_str(&keyring)];
     let more = ["--socket", support::path_str(&socket), "--admin", &address];
     let refused = support::pannier(&[&arguments[..], &more[..]].concat());
     let text = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(78) && text.contains("--admin") && text.contains("in use"), "{text}");
+    assert!(
+        refused.status.code() == Some(78) && text.contains("--admin") && text.contains("in use"),
+        "{text}"
+    );
     assert!(!socket.exists(), "nothing is left behind");
 }
 
 /// components-contrib#554: readiness falls when Valkey is killed, says why, and comes back unaided; being alive never asks Valkey.
 #[tokio::test]
 async fn readiness_falls_with_valkey_says_why_and_comes_back() {
-    let mut valkey = Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() }.set("requirepass", "canary-pass-1"));
+    let mut valkey = Valkey::start(
+        ValkeyOptions { tcp: true, ..ValkeyOptions::default() }.set("requirepass", "canary-pass-1"),
+    );
     let url = format!("valkey://:canary-pass-1@127.0.0.1:{}", valkey.port);
     let options = Options {
         valkey_url: None,
@@ -126,7 +141,8 @@ async fn readiness_falls_with_valkey_says_why_and_comes_back() {
 async fn a_connection_that_is_back_at_once_is_no_reason_to_be_unready() {
     let (valkey, sidecar, address) = start().await;
     let before = support::admin_http::metrics(&address).await;
-    let reconnects = |metrics: &support::admin_http::Metrics| metrics.value("pannier_valkey_reconnects_total", &[]);
+    let reconnects =
+        |metrics: &support::admin_http::Metrics| metrics.value("pannier_valkey_reconnects_total", &[]);
     for _ in 0..5 {
         let killed: i64 = valkey.command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         assert!(killed > 0, "there was a connection to kill");
@@ -209,7 +225,10 @@ async fn clients_that_say_nothing_hold_up_neither_the_next_one_nor_the_end() {
     }
     // Each has seconds for its head; then there is room again.
     let begin = Instant::now();
-    while raw(&address, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.is_none_or(|answer| answer.status != 200) {
+    while raw(&address, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .is_none_or(|answer| answer.status != 200)
+    {
         assert!(begin.elapsed() < allowed(5 * SECOND), "no room after {:?}", begin.elapsed());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -220,6 +239,10 @@ async fn clients_that_say_nothing_hold_up_neither_the_next_one_nor_the_end() {
     let late = TcpStream::connect(&address).await.unwrap();
     let stopping = Instant::now();
     assert!(sidecar.stop().await.success());
-    assert!(stopping.elapsed() < 3 * SECOND, "an open connection held up the end for {:?}", stopping.elapsed());
+    assert!(
+        stopping.elapsed() < 3 * SECOND,
+        "an open connection held up the end for {:?}",
+        stopping.elapsed()
+    );
     drop(late);
 }

@@ -98,7 +98,11 @@ async fn a_running_embedded_sidecar_is_looked_at_from_outside_and_asked() {
         let output = pannier(&[&flags[..], more].concat());
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let exit = output.status.code().unwrap();
-        support::doctor::Told { exit, text: format!("{json:#}\n{}", String::from_utf8_lossy(&output.stderr)), json }
+        support::doctor::Told {
+            exit,
+            text: format!("{json:#}\n{}", String::from_utf8_lossy(&output.stderr)),
+            json,
+        }
     };
     let told = run(&[]);
     assert_eq!((told.exit, told.count("fail")), (0, 0), "{}", told.text);
@@ -188,8 +192,9 @@ async fn a_keyring_that_is_missing_open_to_others_or_wrong_is_named() {
 /// dapr#1868: a wrong password is named for what it is, and not repeated.
 #[tokio::test]
 async fn a_valkey_that_is_away_and_one_that_lets_us_not_in_are_two_things() {
-    let mut valkey =
-        Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() }.set("requirepass", "canary-right-1"));
+    let mut valkey = Valkey::start(
+        ValkeyOptions { tcp: true, ..ValkeyOptions::default() }.set("requirepass", "canary-right-1"),
+    );
     let mut home = Home::bare(&["--env", "test"]);
     assert!(pannier(&["keys", "init", "--keyring", path_str(&home.keyring())]).status.success());
     let url = |password: &str| format!("valkey://:{password}@127.0.0.1:{}", valkey.port);
@@ -206,7 +211,11 @@ async fn a_valkey_that_is_away_and_one_that_lets_us_not_in_are_two_things() {
     let told = home.doctor(&["--init"]);
     assert_eq!(told.exit, 0, "{}", told.text);
     told.says("valkey", "database", "ok", "--init takes it into use", "");
-    assert_eq!(Home::of(&Valkey::start(ValkeyOptions::default())).doctor(&[]).exit, 69, "that Valkey is gone by now");
+    assert_eq!(
+        Home::of(&Valkey::start(ValkeyOptions::default())).doctor(&[]).exit,
+        69,
+        "that Valkey is gone by now"
+    );
     valkey.kill9();
     let away = home.doctor(&[]);
     assert_eq!(away.exit, 69, "{}", away.text);
@@ -269,7 +278,11 @@ async fn settings_of_valkey_that_lose_data_are_named_and_those_hidden_are_unknow
         words.extend(rules);
         let _: () = valkey.command(&words);
         let url = format!("{}?user={name}&pass=secret", valkey.url());
-        Home { dir: home.dir.clone(), args: vec!["--env".into(), "test".into()], envs: vec![("PANNIER_VALKEY_URL".into(), url)] }
+        Home {
+            dir: home.dir.clone(),
+            args: vec!["--env".into(), "test".into()],
+            envs: vec![("PANNIER_VALKEY_URL".into(), url)],
+        }
     };
     let told = as_user("no-config", &["-config"]).doctor(&[]);
     assert_eq!(told.exit, 0, "{}", told.text);
@@ -363,7 +376,17 @@ async fn tokens_certificates_and_ports_are_looked_at() {
     let home = Home::bare(&[]);
     let tokens = home.path("tokens.toml");
     let token = |name: &str, expires: &str| {
-        let made = ["tokens", "add", name, "--scope", "all", "--expires", expires, "--token-file", path_str(&tokens)];
+        let made = [
+            "tokens",
+            "add",
+            name,
+            "--scope",
+            "all",
+            "--expires",
+            expires,
+            "--token-file",
+            path_str(&tokens),
+        ];
         let made = pannier(&made);
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
@@ -396,7 +419,9 @@ async fn tokens_certificates_and_ports_are_looked_at() {
     told.says("access", "certificate", "fail", "has expired", "SIGHUP");
 
     token("short", "3d");
-    let old = "\n[[token]]\nname = 'old'\nsha256 = 'aa'\nscopes = ['all']\nexpires = '2020-01-01T00:00:00Z'\n".replace("'aa'", &format!("'{}'", "a".repeat(64)));
+    let old =
+        "\n[[token]]\nname = 'old'\nsha256 = 'aa'\nscopes = ['all']\nexpires = '2020-01-01T00:00:00Z'\n"
+            .replace("'aa'", &format!("'{}'", "a".repeat(64)));
     fs::write(&tokens, fs::read_to_string(&tokens).unwrap() + &old).unwrap();
     mode(&tokens, 0o644);
     let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
@@ -404,8 +429,12 @@ async fn tokens_certificates_and_ports_are_looked_at() {
     assert_eq!(told.exit, 78);
     told.says("access", "port", "fail", "in use", "--listen");
     told.says("access", "token file", "warn", "others may read", "chmod 600");
-    let warned: Vec<String> =
-        told.lines("access", "tokens").into_iter().filter(|line| line.0 == "warn").map(|line| line.1).collect();
+    let warned: Vec<String> = told
+        .lines("access", "tokens")
+        .into_iter()
+        .filter(|line| line.0 == "warn")
+        .map(|line| line.1)
+        .collect();
     assert!(warned.iter().any(|found| found == "expired: old"), "{warned:?}");
     assert!(warned.iter().any(|found| found.ends_with("days: short")), "{warned:?}");
     drop(taken);

@@ -99,7 +99,10 @@ async fn sessions_jobs_and_caps_are_counted() {
     bot.get("creds", &["creds"]).await.unwrap();
     let metrics = reaches(&address, "pannier_session_commits_total", &[("outcome", "replayed")], 1.0).await;
     assert_eq!(metrics.value("pannier_session_commits_total", &[("outcome", "applied")]), 1.0);
-    assert_eq!(metrics.value("pannier_session_request_duration_seconds_count", &[("request", "commit")]), 2.0);
+    assert_eq!(
+        metrics.value("pannier_session_request_duration_seconds_count", &[("request", "commit")]),
+        2.0
+    );
     assert_eq!(metrics.value("pannier_session_request_duration_seconds_count", &[("request", "get")]), 1.0);
     assert_eq!(metrics.value("pannier_leases_held", &[]), 1.0);
     // Another takes over; what the first one still writes is fenced.
@@ -166,8 +169,8 @@ async fn no_name_of_a_client_is_in_a_label_and_names_make_no_series() {
     assert_eq!(metrics.value("pannier_rpc_duration_seconds_count", &[("method", "other/other")]), 2.0);
     let labels: BTreeSet<&str> = metrics.text.lines().flat_map(labels_of).collect();
     let known = [
-        "method", "code", "reason", "lane", "check", "request", "outcome", "kind", "class", "state", "attempt", "verdict", "version",
-        "le",
+        "method", "code", "reason", "lane", "check", "request", "outcome", "kind", "class", "state",
+        "attempt", "verdict", "version", "le",
     ];
     assert_eq!(labels, BTreeSet::from(known), "a label that nobody has thought about");
 }
@@ -177,7 +180,11 @@ fn labels_of(line: &str) -> Vec<&str> {
         return Vec::new();
     }
     let inside = line.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').unwrap().0);
-    inside.split("\",").filter(|label| !label.is_empty()).map(|label| label.split_once('=').unwrap().0).collect()
+    inside
+        .split("\",")
+        .filter(|label| !label.is_empty())
+        .map(|label| label.split_once('=').unwrap().0)
+        .collect()
 }
 
 /// A little of everything, under this name.
@@ -232,7 +239,8 @@ async fn every_metric_that_the_dashboard_and_the_alerts_ask_for_is_there_from_th
             assert!(alerts.insert(name.to_owned()), "{name} is there twice");
             let severity = rule.as_mapping_get("labels").and_then(|labels| labels.as_mapping_get("severity"));
             assert!(matches!(severity.and_then(|one| one.as_str()), Some("critical" | "warning")), "{name}");
-            let summary = rule.as_mapping_get("annotations").and_then(|notes| notes.as_mapping_get("summary"));
+            let summary =
+                rule.as_mapping_get("annotations").and_then(|notes| notes.as_mapping_get("summary"));
             assert!(summary.is_some(), "{name} says nothing");
             for metric in asked_for(query) {
                 assert!(there.contains(metric.as_str()), "{name} asks for {metric}");
@@ -242,7 +250,10 @@ async fn every_metric_that_the_dashboard_and_the_alerts_ask_for_is_there_from_th
     assert!(alerts.len() >= 15, "{} alerts", alerts.len());
     let documented = file("docs/operations.md");
     for alert in &alerts {
-        assert!(documented.contains(&format!("`{alert}`")), "docs/operations.md does not say what to do at {alert}");
+        assert!(
+            documented.contains(&format!("`{alert}`")),
+            "docs/operations.md does not say what to do at {alert}"
+        );
     }
 
     let dashboard: serde_json::Value = serde_json::from_str(&file("deploy/grafana/pannier.json")).unwrap();
@@ -279,7 +290,10 @@ async fn every_metric_that_the_dashboard_and_the_alerts_ask_for_is_there_from_th
     let forgotten: Vec<&str> = METRICS
         .iter()
         .map(|metric| metric.name)
-        .filter(|name| !shown.contains(*name) && !["pannier_build_info", "process_threads", "process_start_time_seconds"].contains(name))
+        .filter(|name| {
+            !shown.contains(*name)
+                && !["pannier_build_info", "process_threads", "process_start_time_seconds"].contains(name)
+        })
         .collect();
     assert!(forgotten.is_empty(), "no panel shows {forgotten:?}");
 }
@@ -291,7 +305,8 @@ async fn what_is_exported_is_what_is_listed_with_help_and_kind() {
     let metrics = metrics(&address).await;
     for name in metrics.names() {
         let known = METRICS.iter().any(|metric| {
-            let suffixes: &[&str] = if metric.kind == Kind::Histogram { &["_bucket", "_sum", "_count"] } else { &[""] };
+            let suffixes: &[&str] =
+                if metric.kind == Kind::Histogram { &["_bucket", "_sum", "_count"] } else { &[""] };
             name.strip_prefix(metric.name).is_some_and(|rest| suffixes.contains(&rest))
         });
         assert!(known, "{name} is not in the list");

@@ -100,7 +100,10 @@ async fn each_call_is_a_span_that_continues_its_callers_trace_and_names_nobody()
     let (with_parent, alone): (Vec<&Span>, Vec<&Span>) =
         claims.into_iter().partition(|span| !span.parent_span_id.is_empty());
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!((hex(&with_parent[0].trace_id), hex(&with_parent[0].parent_span_id)), (TRACE.into(), PARENT.into()));
+    assert_eq!(
+        (hex(&with_parent[0].trace_id), hex(&with_parent[0].parent_span_id)),
+        (TRACE.into(), PARENT.into())
+    );
     let told = |span: &Span, name: &str| attribute(span, name).unwrap_or_else(|| panic!("no {name}"));
     assert_eq!(told(with_parent[0], "rpc.system"), "grpc");
     assert_eq!(told(with_parent[0], "rpc.service"), "pannier.v1.DedupService");
@@ -118,7 +121,14 @@ async fn each_call_is_a_span_that_continues_its_callers_trace_and_names_nobody()
     for request in collector.0.lock().unwrap().iter() {
         let bytes = request.encode_to_vec();
         assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()), "{request:?}");
-        let names: Vec<&str> = request.resource_spans[0].resource.as_ref().unwrap().attributes.iter().map(|one| one.key.as_str()).collect();
+        let names: Vec<&str> = request.resource_spans[0]
+            .resource
+            .as_ref()
+            .unwrap()
+            .attributes
+            .iter()
+            .map(|one| one.key.as_str())
+            .collect();
         assert_eq!(names.len(), 3, "{names:?}");
     }
 }

@@ -3,7 +3,10 @@
 use crate::{
     crypto::Keyring,
     doctor::Diagnosis,
-    proto::v1::{DoctorResponse, doctor_response::{Finding, finding}},
+    proto::v1::{
+        DoctorResponse,
+        doctor_response::{Finding, finding},
+    },
     valkey::{Level, LinkState, Report},
 };
 
@@ -17,8 +20,12 @@ pub fn examine(about: &About) -> DoctorResponse {
     sidecar.add(Level::Ok, "version", version, "");
     match &*about.link.state().borrow() {
         LinkState::Ready { .. } => sidecar.add(Level::Ok, "ready", "calls are served", ""),
-        LinkState::Starting { why } => sidecar.add(Level::Fail, "connection", format!("starting: {why}"), "pannier doctor"),
-        LinkState::Down { why } => sidecar.add(Level::Fail, "connection", format!("Valkey is away: {why}"), "pannier doctor"),
+        LinkState::Starting { why } => {
+            sidecar.add(Level::Fail, "connection", format!("starting: {why}"), "pannier doctor")
+        }
+        LinkState::Down { why } => {
+            sidecar.add(Level::Fail, "connection", format!("Valkey is away: {why}"), "pannier doctor")
+        }
         LinkState::StoreChanged => sidecar.add(
             Level::Fail,
             "ready",
@@ -31,7 +38,12 @@ pub fn examine(about: &About) -> DoctorResponse {
 
     let mut keyring = Report::default();
     let current = about.keyring.current();
-    keyring.add(Level::Ok, "keys", format!("{} in use, primary {}", current.ids().len(), current.primary_id()), "");
+    keyring.add(
+        Level::Ok,
+        "keys",
+        format!("{} in use, primary {}", current.ids().len(), current.primary_id()),
+        "",
+    );
     if let Some(path) = about.keyring.path() {
         match Keyring::load(path) {
             Ok(file) if file.ids() == current.ids() => {
@@ -41,7 +53,9 @@ pub fn examine(about: &About) -> DoctorResponse {
                 let found = format!("{} has changed and is not in use yet", path.display());
                 keyring.add(Level::Warn, "file", found, "send the sidecar a SIGHUP");
             }
-            Err(error) => keyring.add(Level::Warn, "file", error.to_string(), "restore it: the next start needs it"),
+            Err(error) => {
+                keyring.add(Level::Warn, "file", error.to_string(), "restore it: the next start needs it")
+            }
         }
     }
     diagnosis.add("keyring", keyring);

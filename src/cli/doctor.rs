@@ -1,6 +1,9 @@
 //! `pannier doctor`: what would keep a sidecar from running well, and the next command for each.
 
-use std::{fmt::Write as _, io::{self, IsTerminal as _}};
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _},
+};
 
 use clap::Args;
 use serde::Serialize;
@@ -85,7 +88,8 @@ pub async fn run(arguments: Arguments) -> Outcome {
     let count = |level: &str| {
         sections.iter().flat_map(|section| &section.findings).filter(|line| line.level == level).count()
     };
-    let told = Told { ok: count(OK), warn: count(WARN), fail: count(FAIL), unknown: count(UNKNOWN), sections };
+    let told =
+        Told { ok: count(OK), warn: count(WARN), fail: count(FAIL), unknown: count(UNKNOWN), sections };
     if arguments.format.json {
         output::json(&told)?;
     } else {
@@ -166,7 +170,13 @@ fn tree(told: &Told, terminal: bool) -> String {
         let _ = writeln!(out, "{}", section.name);
         let width = section.findings.iter().map(|line| line.check.chars().count()).max().unwrap_or(0);
         for line in &section.findings {
-            let _ = writeln!(out, "  {} {:width$}  {}", paint(line.level), line.check, output::shown(&line.found));
+            let _ = writeln!(
+                out,
+                "  {} {:width$}  {}",
+                paint(line.level),
+                line.check,
+                output::shown(&line.found)
+            );
             if !line.next.is_empty() {
                 let _ = writeln!(out, "  {:7} {:width$}  → {}", "", "", output::shown(&line.next));
             }

@@ -74,7 +74,9 @@ mod tests {
         if Traces::AVAILABLE {
             assert_eq!(endpoint("http://127.0.0.1:4317").unwrap(), "http://127.0.0.1:4317");
         }
-        for wrong in ["127.0.0.1:4317", "grpc://host", "http://u:s3cret@host:4317", "http://s3cret@host", "", "/x"] {
+        for wrong in
+            ["127.0.0.1:4317", "grpc://host", "http://u:s3cret@host:4317", "http://s3cret@host", "", "/x"]
+        {
             let why = endpoint(wrong).unwrap_err();
             assert!(!why.contains("s3cret"), "{why}");
         }

@@ -29,7 +29,12 @@ pub async fn look(config: &Config, listening: bool) -> Report {
         match fs::metadata(&tls.key).map(|found| found.mode() & 0o777) {
             Ok(mode) if mode & 0o007 != 0 => {
                 let todo = format!("chmod 600 {key}");
-                report.add(Level::Warn, "private key", format!("others may read {key} (mode {mode:04o})"), &todo);
+                report.add(
+                    Level::Warn,
+                    "private key",
+                    format!("others may read {key} (mode {mode:04o})"),
+                    &todo,
+                );
             }
             Ok(mode) => report.add(Level::Ok, "private key", format!("{key}, mode {mode:04o}"), ""),
             Err(error) => report.add(Level::Fail, "private key", format!("{key}: {error}"), ""),
@@ -72,12 +77,22 @@ fn tokens(path: &Path, report: &mut Report) {
     }
     let todo = "pannier tokens add NAME --scope … --token-file FILE makes another";
     if valid == 0 {
-        report.add(Level::Warn, "tokens", format!("none in {shown} is valid: nobody can come in by one"), todo);
+        report.add(
+            Level::Warn,
+            "tokens",
+            format!("none in {shown} is valid: nobody can come in by one"),
+            todo,
+        );
     } else {
         report.add(Level::Ok, "tokens", format!("{valid} valid in {shown}"), "");
     }
     if !expired.is_empty() {
-        report.add(Level::Warn, "tokens", format!("expired: {}", expired.join(", ")), "pannier tokens remove NAME");
+        report.add(
+            Level::Warn,
+            "tokens",
+            format!("expired: {}", expired.join(", ")),
+            "pannier tokens remove NAME",
+        );
     }
     if !soon.is_empty() {
         report.add(Level::Warn, "tokens", format!("expire within {SOON} days: {}", soon.join(", ")), todo);
@@ -105,7 +120,12 @@ async fn port(check: &'static str, flag: &str, place: &Place, listening: bool, r
     let addresses: Vec<SocketAddr> = match lookup_host((place.host.as_str(), place.port)).await {
         Ok(found) => found.collect(),
         Err(error) => {
-            return report.add(Level::Fail, check, format!("{shown}: {error}"), &format!("name an address with {flag}"));
+            return report.add(
+                Level::Fail,
+                check,
+                format!("{shown}: {error}"),
+                &format!("name an address with {flag}"),
+            );
         }
     };
     match TcpListener::bind(&addresses[..]).await {

@@ -18,7 +18,12 @@ pub fn descriptors(report: &mut Report) {
     match getrlimit(Resource::Nofile).maximum {
         Some(limit) if limit < DESCRIPTORS => {
             let found = format!("at most {limit} file descriptors");
-            report.add(Level::Warn, "descriptors", found, "raise the hard limit (ulimit -Hn, LimitNOFILE=) for thousands of clients");
+            report.add(
+                Level::Warn,
+                "descriptors",
+                found,
+                "raise the hard limit (ulimit -Hn, LimitNOFILE=) for thousands of clients",
+            );
         }
         limit => {
             let found = limit.map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit}"));
@@ -37,14 +42,26 @@ pub fn keyring(config: &Config) -> (Option<SharedKeyring>, Report) {
             match &config.valkey {
                 // Data without it is seen with the data directory.
                 Valkey::Embedded { .. } if !config.data_dir.join("store-id").exists() => {
-                    report.add(Level::Ok, "file", format!("there is no {shown} yet: the first start makes it"), "");
+                    report.add(
+                        Level::Ok,
+                        "file",
+                        format!("there is no {shown} yet: the first start makes it"),
+                        "",
+                    );
                 }
                 Valkey::Embedded { .. } => {
                     let found = format!("{shown} is gone, and there is data that was sealed with it");
-                    report.add(Level::Fail, "file", found, "restore keyring.toml from its backup; without it nothing can be read");
+                    report.add(
+                        Level::Fail,
+                        "file",
+                        found,
+                        "restore keyring.toml from its backup; without it nothing can be read",
+                    );
                 }
                 Valkey::Url { .. } => {
-                    let todo = format!("the first time: pannier keys init --keyring {shown}; later restore it from its backup");
+                    let todo = format!(
+                        "the first time: pannier keys init --keyring {shown}; later restore it from its backup"
+                    );
                     report.add(Level::Fail, "file", format!("there is no {shown}"), &todo);
                 }
             }
@@ -74,7 +91,12 @@ pub fn keyring(config: &Config) -> (Option<SharedKeyring>, Report) {
         let found = "it lies with the data that it opens; whether there is a backup of it elsewhere cannot be seen from here";
         report.add(Level::Ok, "backup", found, "");
     } else {
-        report.add(Level::Ok, "backup", "whether there is one cannot be seen from here: without this file nothing can be read", "");
+        report.add(
+            Level::Ok,
+            "backup",
+            "whether there is one cannot be seen from here: without this file nothing can be read",
+            "",
+        );
     }
     (Some(keyring), report)
 }
@@ -88,7 +110,9 @@ pub async fn socket(socket: &Socket) -> (bool, Report) {
             let found = format!("{dir}, mode {:04o}, of user {}", found.mode() & 0o7777, found.uid());
             report.add(Level::Ok, "directory", found, "");
         }
-        Ok(None) => report.add(Level::Ok, "directory", format!("there is no {dir} yet: the start makes it"), ""),
+        Ok(None) => {
+            report.add(Level::Ok, "directory", format!("there is no {dir} yet: the start makes it"), "")
+        }
         Err(error) => report.add(Level::Fail, "directory", error.0, ""),
     }
     let shown = socket.path.display();

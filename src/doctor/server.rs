@@ -17,7 +17,12 @@ pub async fn look(config: &Config, keyring: Option<&SharedKeyring>, embedded: Op
         (Valkey::Embedded { .. }, Some(socket)) => UrlTarget::new(format!("unix://{}", socket.display())),
         (Valkey::Embedded { .. }, None) => {
             let todo = "start it (pannier serve), and run doctor again";
-            report.add(Level::Unknown, "server", "the embedded Valkey does not run: its database was not looked at", todo);
+            report.add(
+                Level::Unknown,
+                "server",
+                "the embedded Valkey does not run: its database was not looked at",
+                todo,
+            );
             return report;
         }
     };
@@ -28,7 +33,12 @@ pub async fn look(config: &Config, keyring: Option<&SharedKeyring>, embedded: Op
             found
         }
         Err(Unexamined::Config(why)) => {
-            report.add(Level::Fail, "access", why, "give the right URL, user and password, and run doctor again");
+            report.add(
+                Level::Fail,
+                "access",
+                why,
+                "give the right URL, user and password, and run doctor again",
+            );
             report
         }
         Err(Unexamined::Unreachable(why)) => {
@@ -47,7 +57,12 @@ fn durability(config: &Config, found: &mut Report) {
     match config.durability.and_then(level) {
         Some(asked) if given < asked => {
             let what = format!("{told}, and --durability {} is asked for", name(asked));
-            found.add(Level::Fail, "durability", what, "set appendonly and appendfsync on it, or ask for less");
+            found.add(
+                Level::Fail,
+                "durability",
+                what,
+                "set appendonly and appendfsync on it, or ask for less",
+            );
         }
         _ => found.add(Level::Ok, "durability", told, ""),
     }

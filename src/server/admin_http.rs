@@ -36,11 +36,16 @@ impl AdminHttp {
     /// # Errors
     /// The address is taken, or not one of this machine.
     pub async fn bind(place: &Place) -> Result<Self, Failure> {
-        let failed = |error: io::Error| ConfigError(format!("--admin {}:{}: {error}", place.host, place.port));
+        let failed =
+            |error: io::Error| ConfigError(format!("--admin {}:{}: {error}", place.host, place.port));
         let listener = TcpListener::bind((place.host.as_str(), place.port)).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         if is_loopback(&place.host) && !address.ip().is_loopback() {
-            return Err(failed(io::Error::other(format!("the name stands for {}, not loopback", address.ip()))).into());
+            return Err(failed(io::Error::other(format!(
+                "the name stands for {}, not loopback",
+                address.ip()
+            )))
+            .into());
         }
         tracing::info!(%address, "metrics, /livez and /readyz");
         Ok(Self { listener })

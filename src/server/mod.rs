@@ -28,8 +28,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
 use self::{
-    accept::Steps, admin_http::AdminHttp, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners,
-    observed::Observed, steady::Steady,
+    accept::Steps, admin_http::AdminHttp, calls::Calls, drain::Drain, health::Readiness,
+    listeners::Listeners, observed::Observed, steady::Steady,
 };
 use crate::{
     admin::{self, About},
@@ -104,9 +104,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         None => None,
     };
     let traces = match &config.observe.otlp {
-        Some(otlp) => Some(Traces::start(&otlp.endpoint, otlp.ratio, &config.env).map_err(|error| {
-            ConfigError(format!("--otlp-endpoint: {error}"))
-        })?),
+        Some(otlp) => Some(
+            Traces::start(&otlp.endpoint, otlp.ratio, &config.env)
+                .map_err(|error| ConfigError(format!("--otlp-endpoint: {error}")))?,
+        ),
         None => None,
     };
     let listeners = Listeners::bind(&config).await?;

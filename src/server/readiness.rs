@@ -16,7 +16,9 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
         readiness.set(matches!(state, LinkState::Ready { .. }));
         // A change that was too quick to be seen leaves its number.
         match (&state, connection) {
-            (LinkState::Ready { generation }, Some(before)) if *generation != before => telemetry::reconnected(""),
+            (LinkState::Ready { generation }, Some(before)) if *generation != before => {
+                telemetry::reconnected("")
+            }
             (LinkState::Down { why }, Some(_)) => telemetry::reconnected(why),
             _ => {}
         }

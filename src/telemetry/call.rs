@@ -209,7 +209,8 @@ mod tests {
     #[test]
     fn a_path_that_a_caller_made_up_is_other() {
         assert_eq!(find("/pannier.v1.SessionService/GetSession").name, "SessionService/GetSession");
-        for made_up in ["/pannier.v1.SessionService/15551234567", "/x/y", "", "/grpc.health.v1.Health/bot-1"] {
+        for made_up in ["/pannier.v1.SessionService/15551234567", "/x/y", "", "/grpc.health.v1.Health/bot-1"]
+        {
             assert_eq!(find(made_up).name, "other/other", "{made_up}");
         }
         assert!(METHODS.len() > 50, "{} methods: the descriptors were not read", METHODS.len());

@@ -33,7 +33,8 @@ static CONSUMES: Family<5> = Family::new(
 static LEASES: Family<4> = Family::new("pannier_job_leases_total", "attempt", ["1", "2", "3", "more"]);
 static SETTLES: Family<4> =
     Family::new("pannier_job_settles_total", "verdict", ["done", "retry", "failed", "released"]);
-static RECONNECTS: Family<{ WHY.len() }> = Family::new("pannier_valkey_reconnects_total", "reason", reconnect_reasons());
+static RECONNECTS: Family<{ WHY.len() }> =
+    Family::new("pannier_valkey_reconnects_total", "reason", reconnect_reasons());
 static LATE: LazyLock<Histogram> = LazyLock::new(|| histogram!(LATENESS));
 static SMALL: LazyLock<Histogram> = LazyLock::new(|| exchange("small"));
 static BULK: LazyLock<Histogram> = LazyLock::new(|| exchange("bulk"));

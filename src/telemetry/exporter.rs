@@ -11,11 +11,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{call, catalog, counted, process};
 
 /// From a quarter of a millisecond, which is a cached read, to the longest wait that a call is given.
-const LATENCY: &[f64] = &[
-    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-];
+const LATENCY: &[f64] =
+    &[0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 /// Of jobs, which may have waited for a worker for hours.
-const LATENESS: &[f64] = &[0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
+const LATENESS: &[f64] =
+    &[0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 86_400.0];
 /// What was observed waits in memory until it is summed up: at 50 000 calls a second less than 1 MB.
 const SUM_UP_EVERY: Duration = Duration::from_secs(1);
 

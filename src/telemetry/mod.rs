@@ -23,8 +23,9 @@ pub use self::{
     call::Observation,
     catalog::{Kind, METRICS, Metric, table},
     counted::{
-        DecryptFailure, Depth, Exchanged, SessionRequest, cap_consumed, claim_decided, committed, could_not_open, could_not_unwrap, decrypt_failed, error,
-        fenced, jobs_leased, owners_per_key, queue_depth, reconnected, session_answered, settled, Waited,
+        DecryptFailure, Depth, Exchanged, SessionRequest, Waited, cap_consumed, claim_decided, committed,
+        could_not_open, could_not_unwrap, decrypt_failed, error, fenced, jobs_leased, owners_per_key,
+        queue_depth, reconnected, session_answered, settled,
     },
     exporter::{Exporter, is_recording},
     traces::{LaneTime, Traces, TracesError, lane_time, with_lane_time},

@@ -79,10 +79,7 @@ pub async fn examine(
         no_expiry(&connection, &names, &mut report).await?;
         Ok(report)
     };
-    timeout(BOOTSTRAP_WITHIN, look)
-        .await
-        .unwrap_or_else(|_| Err("no answer in time".into()))
-        .map_err(failed)
+    timeout(BOOTSTRAP_WITHIN, look).await.unwrap_or_else(|_| Err("no answer in time".into())).map_err(failed)
 }
 
 async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<(), String> {
@@ -123,7 +120,12 @@ async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<
     };
     match checked.await {
         Ok(id) => {
-            report.add(Level::Ok, "database", format!("environment {ours}, store {id}, every part of the index is there"), "");
+            report.add(
+                Level::Ok,
+                "database",
+                format!("environment {ours}, store {id}, every part of the index is there"),
+                "",
+            );
             report.facts.store_id = id;
         }
         Err(Refusal::Unreachable(why)) => return Err(why),
@@ -136,7 +138,9 @@ async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<
 async fn keys(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -> Result<(), String> {
     match store.check_keys(&keyring.current(), false).await {
         Ok(()) if report.facts.store_id.is_empty() => {}
-        Ok(()) => report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", ""),
+        Ok(()) => {
+            report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "")
+        }
         Err(Refusal::Unreachable(why)) => return Err(why),
         Err(Refusal::Human(why) | Refusal::Changed(why)) => report.add(Level::Fail, "keyring", why, ""),
     }
@@ -162,7 +166,9 @@ async fn no_expiry(
             report.add(Level::Unknown, "expiry", "unknown: SCAN is forbidden", "");
             return Ok(());
         };
-        let keys = keys.into_iter().filter_map(|key| if let Value::BulkString(key) = key { Some(key) } else { None });
+        let keys = keys
+            .into_iter()
+            .filter_map(|key| if let Value::BulkString(key) = key { Some(key) } else { None });
         // A queue's keys and those of conversations begin alike, and may end by themselves.
         let lasting: Vec<Vec<u8>> = keys.filter(|key| lasts(key)).take(SAMPLE - looked).collect();
         let mut ask_ttls = Pipeline::with_capacity(lasting.len());
@@ -177,12 +183,18 @@ async fn no_expiry(
         looked += lasting.len();
         walked += 1000;
         cursor = text(&next).unwrap_or_default();
-        if cursor.is_empty() || cursor == "0" || looked >= SAMPLE || walked >= WALKED || Instant::now() > until {
+        if cursor.is_empty()
+            || cursor == "0"
+            || looked >= SAMPLE
+            || walked >= WALKED
+            || Instant::now() > until
+        {
             break;
         }
     }
     if expiring > 0 {
-        let found = format!("{expiring} of {looked} keys of sessions, blobs and namespaces have a time to live");
+        let found =
+            format!("{expiring} of {looked} keys of sessions, blobs and namespaces have a time to live");
         report.add(Level::Fail, "expiry", found, "somebody else set it: PERSIST them, and find out who");
     } else {
         report.add(Level::Ok, "expiry", format!("none among {looked} keys that must not have one"), "");
@@ -192,7 +204,8 @@ async fn no_expiry(
 
 /// Whether a key `…{tag}:suffix` must never expire.
 fn lasts(key: &[u8]) -> bool {
-    let suffix = key.iter().position(|byte| *byte == b'}').and_then(|at| key.get(at + 2..)).unwrap_or_default();
+    let suffix =
+        key.iter().position(|byte| *byte == b'}').and_then(|at| key.get(at + 2..)).unwrap_or_default();
     // A cap's key may begin alike, and goes on in bytes.
     let records = |suffix: &[u8]| {
         let incarnation = suffix.strip_prefix(b"r:").unwrap_or_default();
@@ -207,10 +220,24 @@ mod tests {
 
     #[test]
     fn keys_that_must_not_expire_are_told_by_their_end() {
-        for lasting in ["pannier:dev:{abc}:h", "pannier:dev:{abc}:r:1764", "pannier:dev:{a-_}:k", "pannier:x:{a}:b", "pannier:x:{a}:b:m"] {
+        for lasting in [
+            "pannier:dev:{abc}:h",
+            "pannier:dev:{abc}:r:1764",
+            "pannier:dev:{a-_}:k",
+            "pannier:x:{a}:b",
+            "pannier:x:{a}:b:m",
+        ] {
             assert!(lasts(lasting.as_bytes()), "{lasting}");
         }
-        for passing in ["pannier:dev:{abc}:rdy", "pannier:dev:{abc}:b:7:1", "pannier:dev:{abc}:", "pannier:dev:meta", "", "pannier:dev:{a}:r:}x}:h", "pannier:dev:{a}:r:1x"] {
+        for passing in [
+            "pannier:dev:{abc}:rdy",
+            "pannier:dev:{abc}:b:7:1",
+            "pannier:dev:{abc}:",
+            "pannier:dev:meta",
+            "",
+            "pannier:dev:{a}:r:}x}:h",
+            "pannier:dev:{a}:r:1x",
+        ] {
             assert!(!lasts(passing.as_bytes()), "{passing}");
         }
     }

@@ -16,7 +16,8 @@ use super::Sidecar;
 /// Where a sidecar's admin port is, as its log says; the last start counts.
 pub fn address(sidecar: &Sidecar) -> String {
     let logs = sidecar.logs();
-    let line = logs.lines().rfind(|line| line.contains("metrics, /livez and /readyz")).expect("no admin port");
+    let line =
+        logs.lines().rfind(|line| line.contains("metrics, /livez and /readyz")).expect("no admin port");
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
     line["address"].as_str().unwrap().to_owned()
 }
@@ -75,7 +76,8 @@ pub async fn metrics(address: &str) -> Metrics {
 
 impl Metrics {
     fn parse(text: String) -> Self {
-        let samples = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(sample).collect();
+        let samples =
+            text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(sample).collect();
         Self { text, samples }
     }
 

@@ -56,7 +56,11 @@ impl Told {
     pub fn says(&self, section: &str, check: &str, level: &str, found: &str, next: &str) {
         let line = self.line(section, check);
         let fits = line.0 == level && line.1.contains(found) && line.2.contains(next);
-        assert!(fits, "{section}/{check} is {line:?}, not {level} {found:?} {next:?}; all of it:\n{}", self.text);
+        assert!(
+            fits,
+            "{section}/{check} is {line:?}, not {level} {found:?} {next:?}; all of it:\n{}",
+            self.text
+        );
     }
 }
 
@@ -91,7 +95,9 @@ impl Home {
     fn arguments(&self, more: &[&str]) -> Vec<String> {
         let socket = self.path("run/pannier.sock");
         let mut arguments = self.args.clone();
-        arguments.extend(["--socket", path_str(&socket), "--data-dir", path_str(&self.path("data"))].map(Into::into));
+        arguments.extend(
+            ["--socket", path_str(&socket), "--data-dir", path_str(&self.path("data"))].map(Into::into),
+        );
         if self.keyring().exists() {
             arguments.extend(["--keyring", path_str(&self.keyring())].map(Into::into));
         }
@@ -115,7 +121,8 @@ impl Home {
         let shown = String::from_utf8(text.stdout).unwrap() + &String::from_utf8_lossy(&text.stderr);
         let json: serde_json::Value = serde_json::from_slice(&json.stdout)
             .unwrap_or_else(|error| panic!("{error}: {shown} {}", String::from_utf8_lossy(&json.stderr)));
-        let findings = json["sections"].as_array().unwrap().iter().flat_map(|one| one["findings"].as_array().unwrap());
+        let findings =
+            json["sections"].as_array().unwrap().iter().flat_map(|one| one["findings"].as_array().unwrap());
         for finding in findings {
             let check = finding["check"].as_str().unwrap();
             assert!(shown.contains(check), "{check} is not in\n{shown}");

@@ -48,7 +48,12 @@ fn directory(dir: &DataDir, report: &mut Report) {
     let shown = dir.path().display();
     match fs::metadata(dir.path()) {
         Ok(found) if !found.is_dir() => {
-            report.add(Level::Fail, "directory", format!("{shown} is not a directory"), "name another with --data-dir");
+            report.add(
+                Level::Fail,
+                "directory",
+                format!("{shown} is not a directory"),
+                "name another with --data-dir",
+            );
         }
         Ok(found) if found.uid() != rustix::process::geteuid().as_raw() => {
             let what = format!("{shown} belongs to user {}", found.uid());
@@ -99,7 +104,12 @@ async fn fsync(dir: &Path, report: &mut Report) {
     match tokio::task::spawn_blocking(move || data_dir::fsync_cost(&dir)).await {
         Ok(Ok(cost)) if cost > SLOW_FSYNC => {
             let todo = "put --data-dir on a faster disk, or accept the loss of a second with --embedded-fsync everysec";
-            report.add(Level::Warn, "fsync", format!("one takes {} ms, and every commit waits for one", cost.as_millis()), todo);
+            report.add(
+                Level::Warn,
+                "fsync",
+                format!("one takes {} ms, and every commit waits for one", cost.as_millis()),
+                todo,
+            );
         }
         Ok(Ok(cost)) => report.add(Level::Ok, "fsync", format!("one takes {} µs", cost.as_micros()), ""),
         Ok(Err(error)) => report.add(Level::Unknown, "fsync", format!("could not be measured: {error}"), ""),
