@@ -43,7 +43,7 @@ bench-blobs: ## blobs beside a file copy, and session reads beside a transfer
 bench-calls: typescript ## claims, conversations and caps beside what one writes with ioredis
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/calls/main.mjs $(ARGS)
-	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe -- --nocapture --test-threads=1
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe --bench observe -- --nocapture --test-threads=1
 
 bench-schedule: typescript ## jobs and workers beside BullMQ
 	cargo build --locked --release

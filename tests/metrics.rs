@@ -35,7 +35,7 @@ async fn start() -> (Valkey, Sidecar, String) {
 /// Waits until a number is reached: what is counted at the end of a call may come a moment after its answer.
 async fn reaches(address: &str, name: &str, labels: &[(&str, &str)], wanted: f64) -> Metrics {
     let mut metrics = metrics(address).await;
-    for _ in 0..100 {
+    for _ in 0..500 {
         if metrics.sum(name, labels) >= Some(wanted) {
             break;
         }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Between two counts.
-const EVERY: Duration = Duration::from_secs(10);
+const EVERY: Duration = Duration::from_secs(5);
 /// Queues of one write.
 const TOGETHER: usize = 100;
 /// Places of the keys that hold jobs that are delayed, ready, behind others of their group, leased, and dead.
