@@ -174,9 +174,12 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let mut watched = None;
     if let (Some(admin), Some(exporter)) = (admin, exporter) {
         let steady = Steady::default();
+        let tls = config.access.listen.as_ref().and_then(|listen| listen.tls.as_ref());
+        let certificate = tls.map(|tls| tls.cert.clone());
         reloading.spawn(steady.clone().follow(readiness.changes()));
         reloading.spawn(exporter.clone().upkeep());
-        let observed = Observed::new(exporter, &link, keyring.clone(), &sessions, &readiness, steady);
+        let observed =
+            Observed::new(exporter, &link, keyring.clone(), &sessions, &readiness, steady, certificate);
         watched = Some(tokio::spawn(admin.serve(Arc::new(observed), admin_stop.clone())));
     }
     reloading.spawn(link::reload_on_hangup(keyring));

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use metrics::gauge;
 use tokio::sync::watch;
 
-use super::{health::Readiness, steady::Steady};
+use super::{health::Readiness, steady::Steady, tls};
 use crate::{
     crypto::SharedKeyring,
     session::Sessions,
@@ -25,6 +26,8 @@ pub struct Observed {
     sessions: Arc<Sessions>,
     readiness: Readiness,
     steady: Steady,
+    /// Of the TCP port.
+    certificate: Option<PathBuf>,
     /// What was looked at so far, and what was found.
     checks: Mutex<BTreeMap<&'static str, Level>>,
 }
@@ -37,10 +40,11 @@ impl Observed {
         sessions: &Arc<Sessions>,
         readiness: &Readiness,
         steady: Steady,
+        certificate: Option<PathBuf>,
     ) -> Self {
         let (link, state, sessions) = (link.clone(), link.state(), Arc::clone(sessions));
         let (readiness, checks) = (readiness.clone(), Mutex::default());
-        Self { exporter, link, state, keyring, sessions, readiness, steady, checks }
+        Self { exporter, link, state, keyring, sessions, readiness, steady, certificate, checks }
     }
 
     /// Whether the sidecar is ready, and why it is not.
@@ -69,6 +73,9 @@ impl Observed {
         gauge!("pannier_valkey_up").set(truth(self.link.is_ready()));
         gauge!("pannier_leases_held").set(self.sessions.attached());
         gauge!("pannier_primary_key_id").set(self.keyring.current().primary_id());
+        if let Some(Ok(ends)) = self.certificate.as_deref().map(tls::expiry) {
+            gauge!("pannier_certificate_ends_seconds").set(ends.as_duration().as_secs_f64());
+        }
         self.note_findings();
         self.exporter.render()
     }

@@ -46,12 +46,11 @@ pub fn code_name(code: Code) -> &'static str {
 
 /// What is kept of one method.
 pub(super) struct Method {
-    /// `SessionService`.
-    pub service: String,
-    /// `GetSession`.
-    pub method: String,
     /// `SessionService/GetSession`.
     pub name: String,
+    /// `pannier.v1.SessionService/GetSession`: for traces.
+    #[cfg_attr(not(feature = "otlp"), allow(dead_code))]
+    pub path: String,
     streams: bool,
     durations: [OnceLock<Histogram>; CODES.len()],
     ended: [OnceLock<Counter>; CODES.len()],
@@ -59,11 +58,11 @@ pub(super) struct Method {
 }
 
 impl Method {
-    fn new(service: &str, method: &str, streams: bool) -> Self {
+    fn new(package: &str, service: &str, method: &str, streams: bool) -> Self {
+        let name = format!("{service}/{method}");
         Self {
-            service: service.to_owned(),
-            method: method.to_owned(),
-            name: format!("{service}/{method}"),
+            path: format!("{package}{name}"),
+            name,
             streams,
             durations: [const { OnceLock::new() }; CODES.len()],
             ended: [const { OnceLock::new() }; CODES.len()],
@@ -105,7 +104,7 @@ impl Method {
 static IN_FLIGHT: LazyLock<Gauge> = LazyLock::new(|| gauge!("pannier_rpc_in_flight"));
 
 /// Whatever has no name of ours: a caller chooses the path, and must not make series by it.
-static OTHER: LazyLock<Method> = LazyLock::new(|| Method::new("other", "other", false));
+static OTHER: LazyLock<Method> = LazyLock::new(|| Method::new("", "other", "other", false));
 
 static METHODS: LazyLock<HashMap<String, Method>> = LazyLock::new(|| {
     let files = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).unwrap_or_default().file;
@@ -115,16 +114,20 @@ static METHODS: LazyLock<HashMap<String, Method>> = LazyLock::new(|| {
             for method in &service.method {
                 let path = format!("/{}.{}/{}", file.package(), service.name(), method.name());
                 let streams = method.client_streaming() || method.server_streaming();
-                methods.insert(path, Method::new(service.name(), method.name(), streams));
+                methods.insert(path, Method::new("pannier.v1.", service.name(), method.name(), streams));
             }
         }
     }
     for (method, streams) in [("Check", false), ("Watch", true)] {
-        methods.insert(format!("/grpc.health.v1.Health/{method}"), Method::new("Health", method, streams));
+        methods.insert(
+            format!("/grpc.health.v1.Health/{method}"),
+            Method::new("grpc.health.v1.", "Health", method, streams),
+        );
     }
     for version in ["v1", "v1alpha"] {
-        let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
-        methods.insert(path, Method::new("ServerReflection", "ServerReflectionInfo", true));
+        let (package, method) = (format!("grpc.reflection.{version}."), "ServerReflectionInfo");
+        let one = Method::new(&package, "ServerReflection", method, true);
+        methods.insert(format!("/{}", one.path), one);
     }
     methods
 });

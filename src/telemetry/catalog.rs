@@ -88,6 +88,11 @@ pub const METRICS: &[Metric] = &[
         "Writes of an owner that is not the owner any more. Nothing was written.",
     ),
     counter("pannier_decrypt_failures_total", "class", "What could not be opened."),
+    gauge(
+        "pannier_certificate_ends_seconds",
+        "",
+        "When the file of --tls-cert ends, since 1970; 0 without one.",
+    ),
     gauge("pannier_primary_key_id", "", "The key that wraps new root keys."),
     gauge("pannier_owners", "key_id", "Owners whose root key is wrapped by this key, as last counted."),
     counter("pannier_claims_total", "outcome", "Claims decided."),

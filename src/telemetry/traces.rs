@@ -107,14 +107,15 @@ impl Span {
         let tracer = TRACER.get()?;
         // Only the caller's ids and whether it samples: `tracestate` may hold anything.
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &Parent(headers));
-        let builder = tracer.span_builder(format!("pannier.v1.{}", method.name)).with_kind(SpanKind::Server);
+        let builder = tracer.span_builder(method.path.clone()).with_kind(SpanKind::Server);
         let mut span = builder.start_with_context(tracer, &parent);
         if !span.is_recording() {
             return None;
         }
         span.set_attribute(KeyValue::new("rpc.system", "grpc"));
-        span.set_attribute(KeyValue::new("rpc.service", format!("pannier.v1.{}", method.service)));
-        span.set_attribute(KeyValue::new("rpc.method", method.method.clone()));
+        let (service, name) = method.path.split_once('/').unwrap_or(("other", "other"));
+        span.set_attribute(KeyValue::new("rpc.service", service.to_owned()));
+        span.set_attribute(KeyValue::new("rpc.method", name.to_owned()));
         Some(Self { span, lane: LaneTime::default() })
     }
 
