@@ -29,7 +29,7 @@ async fn in_use(options: ValkeyOptions) -> (Valkey, Home) {
         .list_sessions(pannier::proto::v1::ListSessionsRequest::default())
         .await
         .unwrap();
-    sidecar.dedup().claim(support::small::claim("a namespace is made")).await.unwrap();
+    sidecar.conversations().advance(support::small::step("chat", "a namespace is made")).await.unwrap();
     assert!(sidecar.stop().await.success());
     (valkey, home)
 }
