@@ -105,8 +105,8 @@ async fn respond(
     request: Request<Incoming>,
     observed: Arc<Observed>,
 ) -> Result<Response<String>, Infallible> {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    let (status, kind, body) = match (reads, request.uri().path()) {
+    let only_reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let (status, kind, body) = match (only_reads, request.uri().path()) {
         (false, _) => (StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".to_owned()),
         (_, "/livez") => (StatusCode::OK, TEXT, "alive\n".to_owned()),
         (_, "/readyz") => {
