@@ -135,7 +135,7 @@ async fn each_call_is_a_span_that_continues_its_callers_trace_and_names_nobody()
 
 #[tokio::test]
 async fn a_collector_that_is_away_or_silent_holds_up_neither_a_call_nor_the_end() {
-    let valkey = Valkey::start(ValkeyOptions::default());
+    let valkey = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
     // It accepts and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
