@@ -227,9 +227,16 @@ async fn settings_of_valkey_that_lose_data_are_named_and_those_hidden_are_unknow
     fs::create_dir(&gone).unwrap();
     set("dir", path_str(&gone));
     fs::remove_dir(&gone).unwrap();
-    let _: redis::RedisResult<String> = redis::cmd("SAVE").query(&mut valkey.connection());
-    let _: redis::RedisResult<String> = redis::cmd("BGSAVE").query(&mut valkey.connection());
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    // It is refused for as long as the AOF is being rewritten.
+    let failed = || valkey.command::<String>(&["INFO", "persistence"]).contains("rdb_last_bgsave_status:err");
+    for _ in 0..100 {
+        if failed() {
+            break;
+        }
+        let _: redis::RedisResult<String> = redis::cmd("BGSAVE").query(&mut valkey.connection());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(failed(), "{}", valkey.log());
     home.doctor(&[]).says("valkey", "last snapshot", "warn", "err", "disk");
 
     let as_user = |name: &str, rules: &[&str]| {

@@ -55,7 +55,9 @@ impl Told {
     #[track_caller]
     pub fn says(&self, section: &str, check: &str, level: &str, found: &str, next: &str) {
         let line = self.line(section, check);
-        let fits = line.0 == level && line.1.contains(found) && line.2.contains(next);
+        // The worst of a check is of this level, and one of that level says so.
+        let says = |line: &Line| line.0 == level && line.1.contains(found) && line.2.contains(next);
+        let fits = line.0 == level && self.lines(section, check).iter().any(says);
         assert!(
             fits,
             "{section}/{check} is {line:?}, not {level} {found:?} {next:?}; all of it:\n{}",
