@@ -21,10 +21,10 @@ pub fn examine(about: &About) -> DoctorResponse {
     match &*about.link.state().borrow() {
         LinkState::Ready { .. } => sidecar.add(Level::Ok, "ready", "calls are served", ""),
         LinkState::Starting { why } => {
-            sidecar.add(Level::Fail, "connection", format!("starting: {why}"), "pannier doctor")
+            sidecar.add(Level::Fail, "connection", format!("starting: {why}"), "pannier doctor");
         }
         LinkState::Down { why } => {
-            sidecar.add(Level::Fail, "connection", format!("Valkey is away: {why}"), "pannier doctor")
+            sidecar.add(Level::Fail, "connection", format!("Valkey is away: {why}"), "pannier doctor");
         }
         LinkState::StoreChanged => sidecar.add(
             Level::Fail,
@@ -54,7 +54,7 @@ pub fn examine(about: &About) -> DoctorResponse {
                 keyring.add(Level::Warn, "file", found, "send the sidecar a SIGHUP");
             }
             Err(error) => {
-                keyring.add(Level::Warn, "file", error.to_string(), "restore it: the next start needs it")
+                keyring.add(Level::Warn, "file", error.to_string(), "restore it: the next start needs it");
             }
         }
     }

@@ -79,14 +79,11 @@ pub fn keyring(config: &Config) -> (Option<SharedKeyring>, Report) {
         let ids = current.ids().into_iter().filter(|(_, state)| *state == wanted);
         ids.map(|(id, _)| id.to_string()).collect::<Vec<_>>().join(", ")
     };
-    let mut found = format!("primary {}", current.primary_id());
-    for (state, name) in [(KeyState::DecryptOnly, "decrypt only"), (KeyState::Disabled, "disabled")] {
-        let ids = of(state);
-        if !ids.is_empty() {
-            found += &format!("; {name} {ids}");
-        }
-    }
-    report.add(Level::Ok, "keys", found, "");
+    let others = [(KeyState::DecryptOnly, "decrypt only"), (KeyState::Disabled, "disabled")];
+    let others = others.map(|(state, name)| (name, of(state))).into_iter().filter(|(_, ids)| !ids.is_empty());
+    let mut found = vec![format!("primary {}", current.primary_id())];
+    found.extend(others.map(|(name, ids)| format!("{name} {ids}")));
+    report.add(Level::Ok, "keys", found.join("; "), "");
     if path.starts_with(&config.data_dir) && matches!(config.valkey, Valkey::Embedded { .. }) {
         let found = "it lies with the data that it opens; whether there is a backup of it elsewhere cannot be seen from here";
         report.add(Level::Ok, "backup", found, "");
@@ -111,7 +108,7 @@ pub async fn socket(socket: &Socket) -> (bool, Report) {
             report.add(Level::Ok, "directory", found, "");
         }
         Ok(None) => {
-            report.add(Level::Ok, "directory", format!("there is no {dir} yet: the start makes it"), "")
+            report.add(Level::Ok, "directory", format!("there is no {dir} yet: the start makes it"), "");
         }
         Err(error) => report.add(Level::Fail, "directory", error.0, ""),
     }

@@ -239,7 +239,9 @@ impl Store {
             args.push(item.sealed.clone());
         }
         let (status, rest) = self.call(Lane::Small, &scripts::SETTLE, queue, buckets, args, deadline).await?;
-        items.iter().for_each(|item| telemetry::settled(item.verdict));
+        for item in items {
+            telemetry::settled(item.verdict);
+        }
         if status == "NONE" {
             self.absent(queue, deadline).await?;
             return Ok(vec![crate::proto::v1::SettleOutcome::NotFound as i32; items.len()]);

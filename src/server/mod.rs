@@ -17,19 +17,19 @@ pub(crate) mod socket;
 mod steady;
 mod tcp;
 pub mod tls;
+mod watchers;
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use tokio::{task::JoinSet, time::timeout};
+use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
 use self::{
-    accept::Steps, admin_http::AdminHttp, calls::Calls, drain::Drain, health::Readiness,
-    listeners::Listeners, observed::Observed, steady::Steady,
+    accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners, watchers::Watchers,
 };
 use crate::{
     admin::{self, About},
@@ -48,7 +48,6 @@ use crate::{
     },
     schedule::{self, Schedules},
     session::{self, Sessions},
-    telemetry::{Exporter, Traces},
     valkey::Funnel,
 };
 
@@ -92,24 +91,9 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     if let Err(error) = accept::raise_descriptor_limit() {
         tracing::debug!(%error, "the limit of file descriptors stays as it is");
     }
-    // Before anything is counted.
-    let exporter = match &config.observe.admin {
-        Some(_) => Some(Exporter::install().map_err(|message| Failure { code: 70, message })?),
-        None => None,
-    };
+    let watchers = Watchers::prepare(&config).await?;
     socket::prepare_directory(&config.socket)?;
     let prepared = link::prepare(&config).await?;
-    let admin = match &config.observe.admin {
-        Some(place) => Some(AdminHttp::bind(place).await?),
-        None => None,
-    };
-    let traces = match &config.observe.otlp {
-        Some(otlp) => Some(
-            Traces::start(&otlp.endpoint, otlp.ratio, &config.env)
-                .map_err(|error| ConfigError(format!("--otlp-endpoint: {error}")))?,
-        ),
-        None => None,
-    };
     let listeners = Listeners::bind(&config).await?;
     let file = listeners.file();
     let link_stop = CancellationToken::new();
@@ -170,18 +154,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let calls = Calls::new(routes.prepare());
     let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
-    let admin_stop = CancellationToken::new();
-    let mut watched = None;
-    if let (Some(admin), Some(exporter)) = (admin, exporter) {
-        let steady = Steady::default();
-        let tls = config.access.listen.as_ref().and_then(|listen| listen.tls.as_ref());
-        let certificate = tls.map(|tls| tls.cert.clone());
-        reloading.spawn(steady.clone().follow(readiness.changes()));
-        reloading.spawn(exporter.clone().upkeep());
-        let observed =
-            Observed::new(exporter, &link, keyring.clone(), &sessions, &readiness, steady, certificate);
-        watched = Some(tokio::spawn(admin.serve(Arc::new(observed), admin_stop.clone())));
-    }
+    let watching = watchers.serve(&config, (&link, &keyring, &sessions), &readiness, &mut reloading);
     reloading.spawn(link::reload_on_hangup(keyring));
     banner::print(&config, tcp_address);
 
@@ -208,14 +181,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         file,
     };
     drain.run(delay).await;
-    // Asked until the very end whether it is alive.
-    admin_stop.cancel();
-    if let Some(watched) = watched {
-        let _ = timeout(Duration::from_millis(300), watched).await;
-    }
-    if let Some(traces) = traces {
-        traces.end().await;
-    }
+    watching.end().await;
     ended
 }
 

@@ -17,7 +17,7 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
         // A change that was too quick to be seen leaves its number.
         match (&state, connection) {
             (LinkState::Ready { generation }, Some(before)) if *generation != before => {
-                telemetry::reconnected("")
+                telemetry::reconnected("");
             }
             (LinkState::Down { why }, Some(_)) => telemetry::reconnected(why),
             _ => {}

@@ -139,7 +139,7 @@ async fn keys(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -
     match store.check_keys(&keyring.current(), false).await {
         Ok(()) if report.facts.store_id.is_empty() => {}
         Ok(()) => {
-            report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "")
+            report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "");
         }
         Err(Refusal::Unreachable(why)) => return Err(why),
         Err(Refusal::Human(why) | Refusal::Changed(why)) => report.add(Level::Fail, "keyring", why, ""),
