@@ -1,6 +1,7 @@
 //! The admin port: what it says, that it says it at any time, and that nobody can hold it up.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// What is counted is whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::float_cmp)]
 
 mod support;
 

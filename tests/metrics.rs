@@ -1,6 +1,7 @@
 //! What is counted is what happened, under no name of a client's; and the dashboard and the alerts ask for what there is.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// What is counted is whole.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
 mod support;
 
