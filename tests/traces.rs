@@ -99,7 +99,7 @@ async fn each_call_is_a_span_that_continues_its_callers_trace_and_names_nobody()
     assert_eq!(claims.len(), 2, "{spans:#?}");
     let (with_parent, alone): (Vec<&Span>, Vec<&Span>) =
         claims.into_iter().partition(|span| !span.parent_span_id.is_empty());
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     assert_eq!(
         (hex(&with_parent[0].trace_id), hex(&with_parent[0].parent_span_id)),
         (TRACE.into(), PARENT.into())
