@@ -98,7 +98,7 @@ fn certificate(home: &Home, days: i64) -> Vec<String> {
 async fn tokens_certificates_and_ports_are_looked_at() {
     let home = Home::bare(&[]);
     let tokens = home.path("tokens.toml");
-    let token = |name: &str, expires: &str| {
+    let make = |name: &str, expires: &str| {
         let made = [
             "tokens",
             "add",
@@ -114,7 +114,7 @@ async fn tokens_certificates_and_ports_are_looked_at() {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
     };
-    let shown = token("long", "400d");
+    let shown = make("long", "400d");
     let port = support::valkey::free_port();
     let listen = format!("--listen=127.0.0.1:{port}");
     let file = format!("--token-file={}", tokens.display());
@@ -141,13 +141,13 @@ async fn tokens_certificates_and_ports_are_looked_at() {
     assert_eq!(told.exit, 78);
     told.says("access", "certificate", "fail", "has expired", "SIGHUP");
 
-    token("short", "3d");
+    make("short", "3d");
     let old =
         "\n[[token]]\nname = 'old'\nsha256 = 'aa'\nscopes = ['all']\nexpires = '2020-01-01T00:00:00Z'\n"
             .replace("'aa'", &format!("'{}'", "a".repeat(64)));
     fs::write(&tokens, fs::read_to_string(&tokens).unwrap() + &old).unwrap();
     mode(&tokens, 0o644);
-    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let occupied = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
     let told = with(200, &[]);
     assert_eq!(told.exit, 78);
     told.says("access", "port", "fail", "in use", "--listen");
@@ -160,7 +160,7 @@ async fn tokens_certificates_and_ports_are_looked_at() {
         .collect();
     assert!(warned.iter().any(|found| found == "expired: old"), "{warned:?}");
     assert!(warned.iter().any(|found| found.ends_with("days: short")), "{warned:?}");
-    drop(taken);
+    drop(occupied);
     fs::write(&tokens, "not = 'tokens'").unwrap();
     let told = with(200, &[]);
     assert_eq!(told.exit, 78);
