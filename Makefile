@@ -43,7 +43,7 @@ bench-blobs: ## blobs beside a file copy, and session reads beside a transfer
 bench-calls: typescript ## claims, conversations and caps beside what one writes with ioredis
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/calls/main.mjs $(ARGS)
-	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe -- --nocapture --test-threads=1
+	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --release --bench pipe --bench observe -- --nocapture --test-threads=1
 
 bench-schedule: typescript ## jobs and workers beside BullMQ
 	cargo build --locked --release
@@ -64,8 +64,9 @@ lint: $(NODE_MODULES) ## formats, clippy, licences, protos, TypeScript, Python
 reference: $(CLIENT)/node_modules ## the API reference of the TypeScript client, in clients/ts/reference
 	npm --prefix $(CLIENT) run --silent reference
 
-docs: ## write docs/configuration.md from the table in the code
+docs: ## write docs/configuration.md, and the metrics in docs/operations.md, from the tables in the code
 	PANNIER_UPDATE_DOCS=1 cargo test --locked --test config the_reference_is_current
+	PANNIER_UPDATE_DOCS=1 cargo test --locked --test metrics the_documentation_has_the_list_as_it_is
 
 $(NODE_MODULES): %/node_modules: %/package-lock.json
 	PUPPETEER_SKIP_DOWNLOAD=1 npm --prefix $* ci --no-fund --no-audit --prefer-offline

@@ -7,7 +7,7 @@ use std::{collections::HashMap, fmt, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::proto::v1;
+use crate::{proto::v1, telemetry};
 
 /// The domain of every `ErrorInfo`.
 pub const DOMAIN: &str = "pannier";
@@ -52,8 +52,45 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 33] = [
+        Self::BadField,
+        Self::TooLarge,
+        Self::SessionNotFound,
+        Self::BlobNotFound,
+        Self::ArchiveNotFound,
+        Self::JobNotFound,
+        Self::PolicyNotFound,
+        Self::Fenced,
+        Self::OutOfOrder,
+        Self::RevisionConflict,
+        Self::GenerationGone,
+        Self::Busy,
+        Self::SessionHeld,
+        Self::KeyMismatch,
+        Self::StaleState,
+        Self::WrongState,
+        Self::NewerFormat,
+        Self::CorruptRecord,
+        Self::CorruptBlob,
+        Self::ValkeyOutOfMemory,
+        Self::TooManyInFlight,
+        Self::Quota,
+        Self::ValkeyUnreachable,
+        Self::ValkeyRefusesWrites,
+        Self::Starting,
+        Self::Draining,
+        Self::StoreChanged,
+        Self::DeadlineExceeded,
+        Self::Cancelled,
+        Self::Unauthenticated,
+        Self::PermissionDenied,
+        Self::Protocol,
+        Self::Internal,
+    ];
+
     /// The name on the wire and the code it belongs to.
-    pub fn wire(self) -> (&'static str, Code) {
+    pub const fn wire(self) -> (&'static str, Code) {
         match self {
             Self::BadField => ("BAD_FIELD", Code::InvalidArgument),
             Self::TooLarge => ("TOO_LARGE", Code::InvalidArgument),
@@ -175,6 +212,7 @@ impl Error {
 
     /// The status of a failed unary call.
     pub fn to_status(&self) -> Status {
+        telemetry::error(self.reason);
         let (reason, code) = self.reason.wire();
         let mut details = ErrorDetails::new();
         details.set_error_info(reason, DOMAIN, self.metadata.clone());

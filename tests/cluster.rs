@@ -266,3 +266,27 @@ async fn a_node_that_lost_its_data_is_no_empty_session() {
     sidecar.wait_status(ServingStatus::NotServing, Duration::from_secs(6)).await;
     assert_eq!(names.len(), 6);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_looks_at_every_node() {
+    let cluster = Cluster::start(3, 0);
+    let sidecar = Sidecar::start(options(&cluster)).await;
+    let doctor = |args: &[&str]| {
+        let mut all = vec!["doctor", "--json", "--env", "test", "--keyring"];
+        let (keyring, url) = (sidecar.keyring(), cluster.url());
+        all.extend([support::path_str(&keyring), "--valkey-url", &url]);
+        all.extend(args);
+        let output = support::pannier(&all);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, told) = doctor(&["--cluster"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(
+        told.contains("3 primaries serve all slots") && told.contains("every part of the index"),
+        "{told}"
+    );
+    cluster.nodes[1].command::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let (code, told) = doctor(&["--cluster"]);
+    assert_eq!(code, Some(78), "{told}");
+    assert!(told.contains(&format!("at 127.0.0.1:{}", cluster.nodes[1].port)), "{told}");
+}

@@ -242,7 +242,7 @@ async fn a_database_can_be_examined_without_being_taken_into_use() {
     let valkey = Valkey::start(ValkeyOptions::default().set("maxmemory-policy", "allkeys-lru"));
     let keyring = keyring();
     let look = || async {
-        let report = examine(&without_init(&valkey), &keyring, KINDS).await.unwrap();
+        let report = examine(&without_init(&valkey), Some(&keyring), KINDS).await.unwrap();
         let level = |check| report.findings.iter().find(|finding| finding.check == check).unwrap().level;
         (level("eviction"), level("database"), report)
     };
@@ -256,11 +256,11 @@ async fn a_database_can_be_examined_without_being_taken_into_use() {
     assert_eq!((eviction, database), (Level::Ok, Level::Ok), "{report:?}");
     assert_eq!(report.facts.store_id, link.facts().store_id);
     let other = support::link::keyring();
-    let report = examine(&without_init(&valkey), &other, KINDS).await.unwrap();
+    let report = examine(&without_init(&valkey), Some(&other), KINDS).await.unwrap();
     let failure = report.failures().next().unwrap();
     assert!(failure.check == "keyring" && failure.found.contains("index_key"), "{failure}");
     let valkey = Valkey::stopped(ValkeyOptions::default());
-    assert!(examine(&without_init(&valkey), &other, KINDS).await.is_err());
+    assert!(examine(&without_init(&valkey), Some(&other), KINDS).await.is_err());
 }
 
 fn level(link: &TestLink, check: &str) -> Level {

@@ -1,5 +1,6 @@
 //! What the sidecar says of itself.
 
+mod doctor;
 mod keys;
 mod rpc;
 

@@ -9,8 +9,8 @@ use super::keys;
 use crate::{
     cap,
     proto::v1::{
-        Durability, KeyStatusRequest, KeyStatusResponse, ListSidecarsRequest, ListSidecarsResponse,
-        RewrapRequest, RewrapResponse, ServerInfoRequest, ServerInfoResponse,
+        DoctorRequest, DoctorResponse, Durability, KeyStatusRequest, KeyStatusResponse, ListSidecarsRequest,
+        ListSidecarsResponse, RewrapRequest, RewrapResponse, ServerInfoRequest, ServerInfoResponse,
         admin_service_server::{AdminService, AdminServiceServer},
     },
     rotation::{Rotation, sidecars},
@@ -42,6 +42,10 @@ struct Handler(About);
 
 #[tonic::async_trait]
 impl AdminService for Handler {
+    async fn doctor(&self, _: Request<DoctorRequest>) -> Result<Response<DoctorResponse>, Status> {
+        Ok(Response::new(super::doctor::examine(&self.0)))
+    }
+
     async fn server_info(
         &self,
         _: Request<ServerInfoRequest>,

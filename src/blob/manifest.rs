@@ -6,6 +6,7 @@ use super::{keys::BlobKeys, name::BlobName};
 use crate::{
     crypto::{OpenError, lp, take_lp},
     error::{Error, Reason, Result},
+    telemetry,
 };
 
 /// What is known of a body.
@@ -61,7 +62,11 @@ impl Manifest {
     /// Opens what was stored for `generation`.
     pub fn open(keys: &BlobKeys, name: &BlobName, generation: u64, sealed: Option<&[u8]>) -> Result<Self> {
         let Some(sealed) = sealed else { return Err(corrupt("the manifest is missing")) };
-        match keys.record.open(&name.generation_context(generation), sealed) {
+        match keys
+            .record
+            .open(&name.generation_context(generation), sealed)
+            .inspect_err(telemetry::could_not_open)
+        {
             Ok(opened) if opened.revision == generation => {
                 Self::decode(&opened.plaintext).ok_or_else(|| corrupt("the manifest is of an unknown shape"))
             }

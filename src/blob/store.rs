@@ -24,6 +24,7 @@ use crate::{
         reply::{self, Reply, micros},
     },
     session::Sessions,
+    telemetry::{self, DecryptFailure},
     valkey::{Lane, Link, LinkError, Op, decimal},
 };
 
@@ -140,7 +141,7 @@ impl Store {
 
     /// Notes that a generation is damaged.
     pub async fn spoiled(&self, name: &BlobName, keys: &BlobKeys, generation: u64, error: &Error) {
-        metrics::counter!("pannier_blob_corrupt_total").increment(1);
+        telemetry::decrypt_failed(DecryptFailure::Corrupt);
         tracing::error!(owner = %name.short(), generation, "a generation of a blob is damaged");
         let args = vec![decimal(generation), keys.seal_error(name, error)];
         let op = Op::Script { script: &scripts::SPOILED, keys: vec![name.index(&self.link)], args };
@@ -154,7 +155,7 @@ impl Store {
         match reply.status() {
             "HELD" => self.sessions.held(&name.namespace, &name.blob, deadline).await,
             "FENCED" => {
-                metrics::counter!("pannier_blob_fenced_total").increment(1);
+                telemetry::fenced(false);
                 let deleted = reply.word().is_ok_and(|why| why == "DELETED");
                 Error::new(
                     Reason::Fenced,

@@ -22,6 +22,7 @@ use crate::{
         consume_response::{Outcome, SendState},
     },
     rpc::{MESSAGE_MAX, Reply, UNARY, answer, duration, id, namespace, request_id, span_ms, timestamp},
+    telemetry,
     valkey::Funnel,
 };
 
@@ -310,7 +311,7 @@ fn consumed_out(consumed: Consumed, policies: &[String]) -> v1::ConsumeResponse 
         }
         Consumed::Mismatch => Outcome::Mismatch,
     };
-    metrics::counter!("pannier_cap_consumes_total", "outcome" => outcome.as_str_name()).increment(1);
+    telemetry::cap_consumed(outcome.into());
     response.set_outcome(outcome);
     response
 }

@@ -67,6 +67,11 @@ enum Place {
 }
 
 impl Target {
+    /// With the defaults for all but the address.
+    pub fn at(address: Option<String>) -> Self {
+        Self { address, timeout: 10, ..Self::default() }
+    }
+
     /// The deadline of a call.
     pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout)

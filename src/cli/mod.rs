@@ -8,6 +8,7 @@ mod config;
 mod connect;
 mod context;
 mod conversations;
+mod doctor;
 mod healthcheck;
 mod keys;
 mod listing;
@@ -38,12 +39,14 @@ const EXAMPLES: &str = "Examples:
   pannier serve                                    an embedded Valkey, data in your data directory
   PANNIER_VALKEY_URL=rediss://… pannier serve --env prod
   pannier sessions list                            what a running sidecar holds
-  pannier serve --check-config                     what is set, and where each value came from";
+  pannier serve --check-config                     what is set, and where each value came from
+  pannier doctor                                   what would keep it from running well";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Arguments),
     Stop(stop::Arguments),
+    Doctor(doctor::Arguments),
     Sessions(sessions::Arguments),
     Import(moving::ImportArguments),
     Export(moving::ExportArguments),
@@ -83,6 +86,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stop(arguments) => in_runtime(stop::run(arguments)),
+        Command::Doctor(arguments) => in_runtime(doctor::run(arguments)),
         Command::Sessions(arguments) => in_runtime(sessions::run(arguments)),
         Command::Import(arguments) => in_runtime(moving::import(arguments)),
         Command::Export(arguments) => in_runtime(moving::export(arguments)),

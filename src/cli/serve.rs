@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{config::print, outcome::Outcome};
 use crate::{
     config::{Config, Flags},
-    server::{self, telemetry},
+    server,
+    telemetry::log,
     valkey::install_crypto_provider,
 };
 
@@ -44,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return print(&config, false);
     }
     harden();
-    telemetry::start(config.log);
+    log::start(config.log);
     install_crypto_provider();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(config.worker_threads)

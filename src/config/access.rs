@@ -88,7 +88,7 @@ impl Reader {
     }
 
     /// As everywhere: a flag or key without effect is an error, a variable may be meant for another process.
-    fn refuse_idle(&self, name: &str, used: bool, needs: &str) -> Result<(), ConfigError> {
+    pub(super) fn refuse_idle(&self, name: &str, used: bool, needs: &str) -> Result<(), ConfigError> {
         if used || self.0.get(name).is_none() || self.0.origin(name) == Origin::Environment {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! is bound or started; secrets never appear in what is printed.
 
 mod access;
+mod observe;
 mod places;
 mod reader;
 mod reference;
@@ -19,6 +20,7 @@ use crate::{
 };
 
 pub use access::{Access, Listen, SocketAuth, Tls, host_and_port, is_loopback};
+pub use observe::{Observe, Otlp, Place};
 pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets, has_password};
 pub use reference::reference;
 pub use sources::{Flags, Given, Origin};
@@ -59,6 +61,8 @@ pub struct Config {
     pub socket: Socket,
     /// Who may call, and where else than on the socket.
     pub access: Access,
+    /// Who may see what goes on, and where.
+    pub observe: Observe,
     /// How long new calls are served after SIGTERM.
     pub drain_delay: Duration,
     /// Whether reflection is offered.

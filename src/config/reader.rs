@@ -48,6 +48,7 @@ impl Reader {
             },
             socket: self.socket(environment)?,
             access: self.access()?,
+            observe: self.observe()?,
             drain_delay: self.parse("drain-delay", drain_delay)?.unwrap_or_default(),
             reflection: self.parse("reflection", values::switch)?.unwrap_or(true),
             log: Log {

@@ -52,7 +52,7 @@ pub fn reference() -> String {
          | `PANNIER_TLS_CLIENT_CERT`, `PANNIER_TLS_CLIENT_KEY` | A client certificate and its key (PEM), where the sidecar asks for one. |\n\
          | `PANNIER_IMPORT_URL` | Of `pannier import redis`: the URL of the source, password and all. |\n\n\
          The commands that talk to a running sidecar (`sessions`, `import`, `export`, `blobs`, `queue`, `crons`, \
-         `conversations`, `caps`, `healthcheck`, `stop`) take `--address`, then `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, \
+         `conversations`, `caps`, `healthcheck`, `stop`, `doctor --live`) take `--address`, then `PANNIER_ADDRESS`, then `PANNIER_SOCKET`, \
          then the default sockets.\n\n\
          ## Exit codes\n\n\
          | code | meaning |\n| --- | --- |\n\

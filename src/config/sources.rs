@@ -24,6 +24,11 @@ impl Flags {
         let known = |(name, value): (&str, &str)| Some((table::find(name)?.name, value.to_owned()));
         Self(pairs.into_iter().filter_map(known).collect())
     }
+
+    /// What a flag was given.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
 }
 
 impl Args for Flags {

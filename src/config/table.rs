@@ -304,6 +304,21 @@ pub const SETTINGS: &[Setting] = &[
         "on",
         "gRPC reflection (v1 and v1alpha), for grpcurl and the like. It shows the API, no data.",
     ),
+    setting(
+        "admin",
+        "HOST:PORT",
+        "off",
+        "A port for those who watch: `/metrics` (Prometheus), `/livez`, `/readyz`, over plain HTTP. It tells no names and no secrets, \
+         and nobody is asked who they are: 127.0.0.1:9464, or an address that only your own network reaches.",
+    ),
+    setting(
+        "otlp-endpoint",
+        "URL",
+        "off",
+        "Where traces go, over OTLP with gRPC: `http://host:4317`, or `https://`. One span a call, with method, code and the time at \
+         Valkey; `traceparent` of the caller is continued.",
+    ),
+    setting("otlp-ratio", "SHARE", "1", "Of the calls whose caller does not say whether they are traced: the share that is, 0 to 1."),
     setting("log-format", "pretty|json", "pretty on a terminal, else json", "How stderr is written."),
     setting(
         "log-level",

@@ -18,6 +18,7 @@ use crate::{
     rpc::{
         DAYS_400, MESSAGE_MAX, Reply, UNARY, answer, duration, id, namespace, request_id, span_ms, timestamp,
     },
+    telemetry,
     valkey::Funnel,
 };
 
@@ -198,7 +199,7 @@ fn claimed(claimed: Claimed) -> v1::ClaimResponse {
         }
         Claimed::Mismatch => Outcome::Mismatch,
     };
-    metrics::counter!("pannier_claims_total", "outcome" => outcome.as_str_name()).increment(1);
+    telemetry::claim_decided(outcome.into());
     response.set_outcome(outcome);
     response
 }

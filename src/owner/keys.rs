@@ -5,6 +5,7 @@ use tokio::time::Instant;
 use crate::{
     crypto::{SharedKeyring, UnwrapError, wrapped_kek_id},
     error::{Error, Reason},
+    telemetry,
     valkey::Link,
 };
 
@@ -29,6 +30,7 @@ pub async fn unwrap_error(
         }
         error => error,
     };
+    telemetry::could_not_unwrap(&error);
     match error {
         UnwrapError::UnknownKeyId(_) | UnwrapError::DisabledKeyId(_) | UnwrapError::Mismatch => Error::new(
             Reason::KeyMismatch,

@@ -15,6 +15,7 @@ use crate::{
         Context, OpenError, Opened, OwnerTag, RecordKeys, RootKey, SharedKeyring, UnwrapError, unwrap, wrap,
     },
     error::{Error, Reason, Result},
+    telemetry,
     valkey::{Lane, Link, Op},
 };
 
@@ -202,6 +203,7 @@ fn context(namespace: &str) -> Context {
 
 /// What a record that does not open means; `what` is its type.
 pub fn open_error(error: OpenError, what: &str) -> Error {
+    telemetry::could_not_open(&error);
     match error {
         OpenError::UnknownFormat => Error::new(
             Reason::NewerFormat,

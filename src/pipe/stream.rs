@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
 use tokio::{sync::mpsc, time::Instant};
-use tonic::{Status, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use super::rpc::{Handlers, Pipes};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     error::{Error, Reason, Result},
     proto::v1::{self, pipe_request::Call, pipe_response::Answer},
     rpc::{stream_deadline, unreadable},
+    telemetry::Observation,
 };
 
 /// Calls of one pipe in flight.
@@ -88,6 +89,7 @@ fn failed(seq: u32, error: &Error) -> v1::PipeResponse {
 
 async fn answer(handlers: &Handlers, grant: &Grant, request: v1::PipeRequest) -> v1::PipeResponse {
     let v1::PipeRequest { seq, timeout_ms, call: asked } = request;
+    let mut observed = Observation::item(asked.as_ref().map_or("", path));
     let called = AssertUnwindSafe(async {
         let deadline = stream_deadline(timeout_ms)?;
         let asked = asked.ok_or_else(|| Error::bad_field("call", "is missing"))?;
@@ -97,15 +99,44 @@ async fn answer(handlers: &Handlers, grant: &Grant, request: v1::PipeRequest) ->
         call(handlers, asked, deadline).await
     });
     match called.catch_unwind().await {
-        Ok(Ok(answer)) => v1::PipeResponse { seq, answer: Some(answer) },
-        Ok(Err(error)) => failed(seq, &error),
+        Ok(Ok(answer)) => {
+            observed.ends_with(Code::Ok);
+            v1::PipeResponse { seq, answer: Some(answer) }
+        }
+        Ok(Err(error)) => {
+            observed.ends_with(error.reason().wire().1);
+            failed(seq, &error)
+        }
         Err(_panic) => {
+            observed.ends_with(Code::Internal);
             metrics::counter!("pannier_panics_total").increment(1);
             failed(
                 seq,
                 &Error::new(Reason::Internal, "a fault in Pannier; its log says where").outcome_unknown(),
             )
         }
+    }
+}
+
+/// The unary call that it stands for.
+fn path(call: &Call) -> &'static str {
+    match call {
+        Call::Claim(_) => "/pannier.v1.DedupService/Claim",
+        Call::ClaimBatch(_) => "/pannier.v1.DedupService/ClaimBatch",
+        Call::CompleteClaim(_) => "/pannier.v1.DedupService/CompleteClaim",
+        Call::ExtendClaim(_) => "/pannier.v1.DedupService/ExtendClaim",
+        Call::ReleaseClaim(_) => "/pannier.v1.DedupService/ReleaseClaim",
+        Call::GetConversation(_) => "/pannier.v1.ConversationService/GetConversation",
+        Call::Advance(_) => "/pannier.v1.ConversationService/Advance",
+        Call::TouchConversation(_) => "/pannier.v1.ConversationService/TouchConversation",
+        Call::ResetConversation(_) => "/pannier.v1.ConversationService/ResetConversation",
+        Call::Consume(_) => "/pannier.v1.CapService/Consume",
+        Call::Confirm(_) => "/pannier.v1.CapService/Confirm",
+        Call::Refund(_) => "/pannier.v1.CapService/Refund",
+        Call::Peek(_) => "/pannier.v1.CapService/Peek",
+        Call::NoteInbound(_) => "/pannier.v1.CapService/NoteInbound",
+        Call::Enqueue(_) => "/pannier.v1.ScheduleService/Enqueue",
+        Call::Ingest(_) => "/pannier.v1.ScheduleService/Ingest",
     }
 }
 

@@ -60,7 +60,6 @@ pub async fn open_jobs(handle: &Arc<Handle>, leased: Vec<Leased>, lease_ms: u64)
                 tokio::spawn(async move { handle.batchers.settle(vec![settle], soon()).await });
             }
             Err(error) => {
-                metrics::counter!("pannier_job_corrupt_total").increment(1);
                 tracing::error!(queue = %queue.short(), number = one.number, "a job is damaged: it is dead");
                 let text = open_error(error, "job").to_string();
                 let settle = Settle {

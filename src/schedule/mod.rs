@@ -13,6 +13,7 @@ mod batchers;
 mod caps;
 mod convert;
 mod crons;
+mod depth;
 mod discover;
 mod every;
 pub mod gate;
@@ -62,6 +63,7 @@ use crate::{
     crypto::SharedKeyring,
     error::{Error, Reason},
     owner::namespace::Namespaces,
+    telemetry,
     valkey::Link,
 };
 
@@ -100,6 +102,9 @@ impl Schedules {
             draining: CancellationToken::new(),
         });
         tokio::spawn(discover::run(Arc::downgrade(&schedules)));
+        if telemetry::is_recording() {
+            tokio::spawn(depth::run(Arc::downgrade(&schedules)));
+        }
         schedules
     }
 

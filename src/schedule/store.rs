@@ -23,6 +23,7 @@ use crate::{
         namespace::{NamespaceKeys, Namespaces},
         reply::unexpected,
     },
+    telemetry,
     valkey::{Lane, Link, Op, Script},
 };
 
@@ -218,6 +219,8 @@ impl Store {
             }
             buckets.extend(needed);
         }
+        let late = |one: &Leased| result.now.saturating_sub(one.header.due);
+        telemetry::jobs_leased(result.leased.iter().map(|one| (late(one), one.header.attempts)));
         Ok(result)
     }
 
@@ -236,6 +239,9 @@ impl Store {
             args.push(item.sealed.clone());
         }
         let (status, rest) = self.call(Lane::Small, &scripts::SETTLE, queue, buckets, args, deadline).await?;
+        for item in items {
+            telemetry::settled(item.verdict);
+        }
         if status == "NONE" {
             self.absent(queue, deadline).await?;
             return Ok(vec![crate::proto::v1::SettleOutcome::NotFound as i32; items.len()]);

@@ -5,15 +5,17 @@ use std::{
     net::SocketAddr,
 };
 
-use super::telemetry;
-use crate::config::{Config, Valkey, default_sockets, process_environment};
+use crate::{
+    config::{Config, Valkey, default_sockets, process_environment},
+    telemetry::log,
+};
 
 /// Says it: for eyes on a terminal, else as one log line.
 pub fn print(config: &Config, tcp: Option<SocketAddr>) {
     let socket = config.socket.path.display();
     let address = format!("unix:{socket}");
     let embedded = matches!(config.valkey, Valkey::Embedded { .. });
-    if !(telemetry::is_pretty(config.log) && io::stderr().is_terminal()) {
+    if !(log::is_pretty(config.log) && io::stderr().is_terminal()) {
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             address,

@@ -19,7 +19,7 @@ use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
 use tokio::time::{Instant, timeout_at};
-use tonic::{body::Body, service::Routes};
+use tonic::{Code, body::Body, service::Routes};
 use tower::Service;
 
 use super::{
@@ -29,6 +29,7 @@ use super::{
 use crate::{
     access::{Checked, Denial, Grant, Need, Rule, rule},
     error::{Error, Reason},
+    telemetry::{Observation, with_lane_time},
 };
 
 /// Calls in progress of the whole process, streams included. Beyond, a call is refused at once instead of queued.
@@ -109,11 +110,12 @@ impl Calls {
         }
     }
 
-    fn admit(&self) -> Result<InFlight, Error> {
-        let in_flight =
-            InFlight { process: Arc::clone(&self.process), connection: Arc::clone(&self.connection) };
+    fn admit(&self, observed: Observation) -> Result<InFlight, Error> {
+        let (process, connection) = (Arc::clone(&self.process), Arc::clone(&self.connection));
+        let mut in_flight = InFlight { process, connection, observed };
         in_flight.connection.in_flight.fetch_add(1, Ordering::Relaxed);
         if in_flight.process.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
+            in_flight.observed.ends_with(Code::ResourceExhausted);
             return Err(Error::new(
                 Reason::TooManyInFlight,
                 format!("{MAX_IN_FLIGHT} calls are in progress; try again"),
@@ -142,20 +144,26 @@ where
             let status = error.to_status();
             Box::pin(async move { Ok(status.into_http()) })
         };
+        let mut observed = Observation::begin(request.uri().path(), request.headers());
+        let lane_time = observed.lane_time();
         let (grant, rule) = match self.judge(request.uri().path(), request.headers()) {
             Ok(judged) => judged,
             Err(error) => {
                 self.note_refusal(&error);
+                observed.ends_with(error.reason().wire().1);
                 return refused(&error);
             }
         };
-        let in_flight = match self.admit() {
+        let mut in_flight = match self.admit(observed) {
             Ok(in_flight) => in_flight,
             Err(error) => return refused(&error),
         };
         let deadline = match deadline(request.headers()) {
             Ok(timeout) => timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            Err(error) => return refused(&error),
+            Err(error) => {
+                in_flight.observed.ends_with(error.reason().wire().1);
+                return refused(&error);
+            }
         };
         let writes = may_write(request.uri().path());
         let revoked = rule.filter(|rule| rule.streams).and_then(|_| grant.revoked().cloned());
@@ -166,7 +174,8 @@ where
             Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => checked(request, rule, grant),
             _ => (request.map(Body::new), None),
         };
-        let call = AssertUnwindSafe(self.routes.call(request)).catch_unwind();
+        let call = with_lane_time(lane_time, self.routes.call(request));
+        let call = AssertUnwindSafe(call).catch_unwind();
         Box::pin(async move {
             let over = revoked.clone();
             let call = async {
@@ -179,15 +188,21 @@ where
                 Some(deadline) => timeout_at(deadline, call).await.unwrap_or_else(|_| Err(timed_out(writes))),
                 None => call.await,
             };
-            if let Some(denied) = denial.as_ref().and_then(|denial| denial.get()) {
-                return Ok(denied.to_status().into_http());
-            }
-            let mut response = match answer {
-                Err(status) => return Ok(status.into_http()),
-                Ok(Err(_panic)) => return Ok(panicked().into_http()),
-                Ok(Ok(Ok(response))) => response,
+            let ended = match (denial.as_ref().and_then(|denial| denial.get()), answer) {
+                (Some(denied), _) => Err(denied.to_status()),
+                (None, Err(status)) => Err(status),
+                (None, Ok(Err(_panic))) => Err(panicked()),
+                (None, Ok(Ok(Ok(response)))) => Ok(response),
+            };
+            let mut response = match ended {
+                Ok(response) => response,
+                Err(status) => {
+                    in_flight.observed.ends_with(status.code());
+                    return Ok(status.into_http());
+                }
             };
             name_the_limit(response.headers_mut());
+            in_flight.observed.ends_as(response.headers());
             Ok(response
                 .map(|body| Body::new(Guarded::new(body, deadline, writes, denial, revoked, in_flight))))
         })
@@ -209,6 +224,8 @@ where
 pub struct InFlight {
     process: Arc<AtomicUsize>,
     connection: Arc<Connection>,
+    /// How it is seen from outside.
+    pub observed: Observation,
 }
 
 impl Drop for InFlight {
@@ -254,7 +271,7 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use tonic::{Code, Status};
+    use tonic::Status;
 
     use super::*;
 

@@ -53,7 +53,7 @@ impl Drain {
     }
 
     async fn in_order(self, begin: Instant, delay: Duration) {
-        self.readiness.set(false);
+        self.readiness.stop();
         tracing::info!(drain_delay_ms = %delay.as_millis(), "stopping");
         sleep(delay).await;
 

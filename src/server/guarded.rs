@@ -28,7 +28,7 @@ pub struct Guarded {
     denial: Option<Denial>,
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     over: bool,
-    _in_flight: InFlight,
+    in_flight: InFlight,
 }
 
 impl Guarded {
@@ -43,11 +43,12 @@ impl Guarded {
     ) -> Self {
         let deadline = deadline.map(|at| Box::pin(sleep_until(at)));
         let revoked = revoked.map(|revoked| Box::pin(revoked.cancelled_owned()));
-        Self { body, deadline, writes, denial, revoked, over: false, _in_flight: in_flight }
+        Self { body, deadline, writes, denial, revoked, over: false, in_flight }
     }
 
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         self.over = true;
+        self.in_flight.observed.ends_with(status.code());
         // What was being made is dropped now, not when the client has read the end.
         self.body = Body::empty();
         let mut trailers = HeaderMap::new();
@@ -87,6 +88,7 @@ impl HttpBody for Guarded {
             Ok(Poll::Ready(Some(Ok(mut frame)))) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     name_the_limit(trailers);
+                    self.in_flight.observed.ends_as(trailers);
                 }
                 Poll::Ready(Some(Ok(frame)))
             }

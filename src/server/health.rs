@@ -17,12 +17,14 @@ use tonic_health::pb::{
 #[derive(Clone, Debug)]
 pub struct Readiness {
     serving: watch::Sender<bool>,
+    stopping: CancellationToken,
     ended: CancellationToken,
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Self { serving: watch::Sender::new(false), ended: CancellationToken::new() }
+        let (stopping, ended) = (CancellationToken::new(), CancellationToken::new());
+        Self { serving: watch::Sender::new(false), stopping, ended }
     }
 }
 
@@ -35,6 +37,22 @@ impl Readiness {
     /// Whether calls would succeed now.
     pub fn is_serving(&self) -> bool {
         *self.serving.borrow()
+    }
+
+    /// Each change, from now on.
+    pub fn changes(&self) -> watch::Receiver<bool> {
+        self.serving.subscribe()
+    }
+
+    /// The end has begun: never again.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+        self.set(false);
+    }
+
+    /// Whether the end has begun.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.is_cancelled()
     }
 
     /// Ends every Watch, after it was told the last state.

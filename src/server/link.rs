@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Kinds of owners that have an index.
-const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
+pub const KINDS: &[&str] = &[session::KIND, blob::KIND, owner::namespace::KIND, schedule::KIND];
 
 /// Every script there is.
 static SCRIPTS: LazyLock<Vec<&'static Script>> = LazyLock::new(|| {
@@ -57,18 +57,32 @@ pub async fn prepare(config: &Config) -> Result<Prepared, Failure> {
             let (embedded, keyring) = Embedded::prepare(embedded, &config.keyring).await?;
             (Target::Embedded(embedded), keyring)
         }
-        Valkey::Url(given) => (external(given), load_keyring(&config.keyring)?),
+        Valkey::Url(given) => (Target::Url(url_target(given)), load_keyring(&config.keyring)?),
     };
     Ok(Prepared { target, keyring })
 }
 
-fn external(given: &External) -> Target {
+/// Where a Valkey is that somebody else runs.
+pub fn url_target(given: &External) -> UrlTarget {
     let mut target = UrlTarget::new(given.url.expose_secret());
     target.password.clone_from(&given.password);
     target.topology = given.topology.clone();
     target.ca.clone_from(&given.ca);
     target.client_certificate.clone_from(&given.certificate);
-    Target::Url(target)
+    target
+}
+
+/// What the link needs to know of the configuration.
+pub fn link_config(config: &Config, target: Target) -> LinkConfig {
+    let mut link = LinkConfig::new(target, &config.env);
+    link.init = config.init;
+    link.connections = config.connections;
+    if let Valkey::Url(given) = &config.valkey {
+        link.allow_eviction = given.allow_eviction;
+        link.connect_within = given.wake_timeout;
+    }
+    link.assume_durability = config.durability.and_then(level);
+    link
 }
 
 /// What a command has that looks at the database by itself, beside the sidecars.
@@ -85,7 +99,7 @@ pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> 
     let unavailable = |message: String| Failure { code: 69, message };
     let keyring = load_keyring(&config.keyring)?;
     let target = match &config.valkey {
-        Valkey::Url(given) => external(given),
+        Valkey::Url(given) => Target::Url(url_target(given)),
         Valkey::Embedded { .. } => {
             let wrong = |message: String| Failure { code: 78, message };
             let socket = running_embedded(&config.data_dir).map_err(wrong)?.ok_or_else(|| {
@@ -148,20 +162,13 @@ impl Prepared {
         init: bool,
         stop: CancellationToken,
     ) -> Result<(Link, SharedKeyring), Failure> {
-        let mut link = LinkConfig::new(self.target, &config.env);
-        link.init = init;
-        link.connections = config.connections;
-        if let Valkey::Url(given) = &config.valkey {
-            link.allow_eviction = given.allow_eviction;
-            link.connect_within = given.wake_timeout;
-        }
-        link.assume_durability = config.durability.and_then(level);
+        let link = LinkConfig { init, ..link_config(config, self.target) };
         let started = Link::start(link, self.keyring.clone(), &SCRIPTS, KINDS, stop)?;
         Ok((started, self.keyring))
     }
 }
 
-fn level(durability: Durability) -> Option<DurabilityLevel> {
+pub fn level(durability: Durability) -> Option<DurabilityLevel> {
     match durability {
         Durability::Memory => Some(DurabilityLevel::Memory),
         Durability::Aof => Some(DurabilityLevel::Aof),
@@ -189,7 +196,7 @@ pub async fn check_durability(link: &Link, asked: Option<Durability>) -> Failure
     Failure { code: 78, message }
 }
 
-fn name(level: DurabilityLevel) -> &'static str {
+pub fn name(level: DurabilityLevel) -> &'static str {
     match level {
         DurabilityLevel::Memory => "memory",
         DurabilityLevel::Aof => "aof",

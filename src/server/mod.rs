@@ -2,19 +2,22 @@
 //! order and within a bound.
 
 mod accept;
+mod admin_http;
 mod banner;
 mod calls;
 mod drain;
 mod guarded;
 mod health;
-mod link;
+pub(crate) mod link;
 mod listeners;
+mod observed;
 mod peer;
 mod readiness;
-mod socket;
+pub(crate) mod socket;
+mod steady;
 mod tcp;
-pub mod telemetry;
 pub mod tls;
+mod watchers;
 
 use std::{
     sync::Arc,
@@ -27,7 +30,9 @@ use tonic::service::Routes;
 
 pub use link::{Visit, visit};
 
-use self::{accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners};
+use self::{
+    accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners, watchers::Watchers,
+};
 use crate::{
     admin::{self, About},
     blob::{self, Blobs},
@@ -89,6 +94,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     if let Err(error) = accept::raise_descriptor_limit() {
         tracing::debug!(%error, "the limit of file descriptors stays as it is");
     }
+    let watchers = Watchers::prepare(&config).await?;
     socket::prepare_directory(&config.socket)?;
     let prepared = link::prepare(&config).await?;
     let listeners = Listeners::bind(&config).await?;
@@ -125,7 +131,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     });
 
     let readiness = Readiness::default();
-    let rotation = Rotation::start(link.clone(), keyring, stop.clone());
+    let rotation = Rotation::start(link.clone(), keyring.clone(), stop.clone());
     let about = About {
         link: link.clone(),
         rotation: Arc::clone(&rotation),
@@ -152,6 +158,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let calls = Calls::new(routes.prepare());
     let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
+    let watching = watchers.serve(&config, (&link, &keyring, &sessions), &readiness, &mut reloading);
     banner::print(&config, tcp_address);
 
     let ended = tokio::select! {
@@ -179,6 +186,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         file,
     };
     drain.run(delay).await;
+    watching.end().await;
     ended
 }
 

@@ -5,14 +5,24 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use super::health::Readiness;
-use crate::valkey::LinkState;
+use crate::{telemetry, valkey::LinkState};
 
 /// Follows the link for as long as it lives.
 pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, started: Instant) {
     let mut was_ready = false;
+    let mut connection = None;
     loop {
         let state = link.borrow_and_update().clone();
         readiness.set(matches!(state, LinkState::Ready { .. }));
+        // A change that was too quick to be seen leaves its number.
+        match (&state, connection) {
+            (LinkState::Ready { generation }, Some(before)) if *generation != before => {
+                telemetry::reconnected("");
+            }
+            (LinkState::Down { why }, Some(_)) => telemetry::reconnected(why),
+            _ => {}
+        }
+        connection = if let LinkState::Ready { generation } = state { Some(generation) } else { None };
         match state {
             LinkState::Ready { generation: _ } if !was_ready => {
                 was_ready = true;

@@ -70,6 +70,21 @@ pub fn prepare_directory(socket: &Socket) -> Result<(), ConfigError> {
     }
 }
 
+/// Looks at the socket's directory as it is; `None` when there is none yet.
+///
+/// # Errors
+/// As [`prepare_directory`].
+pub fn look_at_directory(socket: &Socket) -> Result<Option<Metadata>, ConfigError> {
+    let Some(dir) = socket.path.parent() else {
+        return Err(ConfigError("the socket has no directory".into()));
+    };
+    match fs::symlink_metadata(dir) {
+        Ok(found) => check_directory(dir, &found, socket.is_shared()).map(|()| Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError(format!("the socket's directory {}: {error}", dir.display()))),
+    }
+}
+
 fn check_directory(dir: &Path, found: &Metadata, shared: bool) -> Result<(), ConfigError> {
     let own = rustix::process::getuid().as_raw();
     let mode = found.mode() & 0o7777;
@@ -123,25 +138,48 @@ pub async fn bind(socket: &Socket) -> Result<Bound, ConfigError> {
     Ok(Bound { listener, file })
 }
 
-async fn make_way(path: &Path) -> Result<(), ConfigError> {
-    let shown = path.display();
+/// What is in the socket's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// Nothing.
+    Nothing,
+    /// A socket that somebody listens on.
+    Live,
+    /// A socket that nobody listens on.
+    Dead,
+    /// Another kind of file.
+    Other,
+}
+
+/// Looks at what is there, and leaves it as it is.
+pub async fn look(path: &Path) -> io::Result<InPlace> {
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(ConfigError(format!("the socket {shown}: {error}"))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(InPlace::Nothing),
+        Err(error) => return Err(error),
     };
     if !found.file_type().is_socket() {
-        return Err(ConfigError(format!(
-            "{shown} is there and is not a socket; it was left alone: name another path with --socket"
-        )));
+        return Ok(InPlace::Other);
     }
     let probe = tokio::time::timeout(Duration::from_secs(1), UnixStream::connect(path)).await;
-    match probe {
-        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+    Ok(match probe {
+        Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => InPlace::Dead,
+        // Connected; or the backlog of somebody who is stopped or overloaded is full.
+        Ok(Ok(_) | Err(_)) | Err(_) => InPlace::Live,
+    })
+}
+
+async fn make_way(path: &Path) -> Result<(), ConfigError> {
+    let shown = path.display();
+    match look(path).await.map_err(|error| ConfigError(format!("the socket {shown}: {error}")))? {
+        InPlace::Nothing => Ok(()),
+        InPlace::Other => Err(ConfigError(format!(
+            "{shown} is there and is not a socket; it was left alone: name another path with --socket"
+        ))),
+        InPlace::Dead => {
             fs::remove_file(path).map_err(|error| ConfigError(format!("the dead socket {shown}: {error}")))
         }
-        // Connected; or the backlog of somebody who is stopped or overloaded is full.
-        Ok(Ok(_) | Err(_)) | Err(_) => Err(ConfigError(format!(
+        InPlace::Live => Err(ConfigError(format!(
             "a sidecar is listening on {shown} already: end it with `pannier stop --address unix:{shown}`, or use \
              another --socket"
         ))),

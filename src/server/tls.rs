@@ -10,6 +10,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use tokio::signal::unix::{SignalKind, signal};
+use x509_cert::{Certificate, der::Decode as _};
 
 use crate::config::{ConfigError, Tls};
 
@@ -92,6 +93,21 @@ pub fn load(files: &Tls) -> Result<Arc<ServerConfig>, ConfigError> {
         config.send_tls13_tickets = 0;
     }
     Ok(Arc::new(config))
+}
+
+/// When the first of a file's certificates ends that ends first.
+///
+/// # Errors
+/// The file cannot be read, or holds none.
+pub fn expiry(path: &Path) -> Result<jiff::Timestamp, String> {
+    let ends = |certificate: &CertificateDer| {
+        let read = Certificate::from_der(certificate).map_err(|error| format!("no certificate: {error}"))?;
+        let ends = read.tbs_certificate().validity().not_after.to_unix_duration();
+        let seconds = i64::try_from(ends.as_secs()).unwrap_or(i64::MAX);
+        Ok(jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX))
+    };
+    let all: Result<Vec<_>, String> = certificates(path)?.iter().map(ends).collect();
+    all?.into_iter().min().ok_or_else(|| "there is no certificate in it".to_owned())
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

@@ -23,6 +23,7 @@ use super::{
 use crate::{
     error::{Error, Result},
     proto::v1::Durability,
+    telemetry::SessionRequest,
     valkey::{Lane, LinkError, Op, ServerError},
 };
 
@@ -39,6 +40,7 @@ const BATCH_LISTS: usize = 4;
 
 /// One request of a stream.
 pub struct Item {
+    pub arrived: Instant,
     /// 0: the stream's own.
     pub seq: u32,
     pub deadline: Instant,
@@ -64,6 +66,17 @@ impl Work {
     /// Changes records.
     pub fn is_write(&self) -> bool {
         matches!(self, Self::Commit(..) | Self::Clear { .. })
+    }
+
+    /// What it counts as; nothing for what no client has asked for or waits for.
+    pub fn kind(&self) -> Option<SessionRequest> {
+        match self {
+            Self::Get(_) => Some(SessionRequest::Get),
+            Self::List(_) => Some(SessionRequest::List),
+            Self::Commit(..) => Some(SessionRequest::Commit),
+            Self::Clear { .. } => Some(SessionRequest::Clear),
+            Self::Renew | Self::Close => None,
+        }
     }
 
     /// Cannot share a write with others.

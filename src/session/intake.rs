@@ -76,6 +76,7 @@ impl Intake {
     ) -> Result<Option<Item>> {
         let v1::AttachRequest { seq, timeout_ms, op } = request;
         let item = |timeout: Duration, work| Item {
+            arrived: Instant::now(),
             seq,
             deadline: Instant::now() + timeout,
             work,
@@ -186,7 +187,7 @@ impl Intake {
         let (commit, permit) = gathering.parts.finish("commit", gathering.heading)?;
         let deadline = Instant::now() + gathering.timeout;
         let work = Work::Commit(Box::new(commit), gathering.durability);
-        Ok(Some(Item { seq, deadline, work, sent: false, permit }))
+        Ok(Some(Item { arrived: Instant::now(), seq, deadline, work, sent: false, permit }))
     }
 
     fn writer_of(&self, sessions: &Sessions, lease: &Lease, field: &str, writer: &str) -> Result<[u8; 8]> {

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     error::{Error, Reason},
     proto::v1::{self, attach_response::Event},
+    telemetry,
     valkey::Lane,
 };
 
@@ -263,6 +264,7 @@ impl Lease {
         self.base = revision;
         self.acknowledged = revision;
         self.acknowledged_ops.insert(wanted.writer, acknowledged_op.max(wanted.op_seq));
+        telemetry::committed(replayed);
         let level = match convert::durability_out(sessions.store.link.durability()) {
             _ if replicated => v1::Durability::Replicas,
             level => level,
@@ -327,7 +329,7 @@ impl Lease {
             return Settled::Error(commit::fenced(true));
         }
         self.deleted = deleted;
-        metrics::counter!("pannier_session_fenced_total").increment(1);
+        telemetry::fenced(true);
         tracing::info!(owner = %store::short(&self.name), deleted, "a lease was lost");
         let reason =
             if deleted { v1::lease_lost::Reason::Deleted } else { v1::lease_lost::Reason::TakenOver };

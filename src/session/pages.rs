@@ -10,7 +10,10 @@ use super::{
     records::{self, Record},
     reply::{self, Reply},
 };
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    telemetry::{self, DecryptFailure},
+};
 
 /// Bytes of a field: a type code of up to 9, and a name of 16.
 const FIELD_MAX: usize = 25;
@@ -130,15 +133,15 @@ impl Walk {
         for (field, envelope) in fields.into_iter().filter(|(field, _)| wanted(field)) {
             let full = step.records.len() + step.corrupt as usize >= self.limit;
             let Some(last) = last.as_ref().filter(|_| full || size >= MESSAGE_BYTES) else {
-                match records::open_listed(keys, name, &field, &envelope) {
-                    Some(mut record) => {
-                        if self.ids_only {
-                            record.value.clear();
-                        }
-                        size += record.value.len() + record.id.len() + 32;
-                        step.records.push(record);
+                if let Some(mut record) = records::open_listed(keys, name, &field, &envelope) {
+                    if self.ids_only {
+                        record.value.clear();
                     }
-                    None => step.corrupt += 1,
+                    size += record.value.len() + record.id.len() + 32;
+                    step.records.push(record);
+                } else {
+                    telemetry::decrypt_failed(DecryptFailure::Corrupt);
+                    step.corrupt += 1;
                 }
                 last = Some(field);
                 continue;

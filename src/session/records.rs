@@ -6,6 +6,7 @@ use super::{keys::SessionKeys, name::SessionName};
 use crate::{
     crypto::{OpenError, RecordPayload, TypeCode},
     error::{Error, Reason, Result},
+    telemetry,
 };
 
 /// The largest value.
@@ -86,6 +87,7 @@ pub fn type_of(field: &[u8]) -> Option<TypeCode> {
 }
 
 fn open_error(error: OpenError, ty: &str) -> Error {
+    telemetry::could_not_open(&error);
     // A type of ours is not personal; an application's own might be.
     let known = super::KNOWN_TYPES.contains(&ty);
     let shown = if known { ty } else { "other" };

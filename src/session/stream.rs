@@ -18,6 +18,7 @@ use crate::{
     error::{Error, Reason},
     proto::v1::{self, attach_response::Event},
     rpc::unreadable,
+    telemetry,
 };
 
 /// Of a message that is.
@@ -153,7 +154,14 @@ impl Stream {
         self.lease.renew_at = now + self.lease.ttl / 3;
         if !self.ended && !self.queue.iter().any(|item| matches!(item.work, Work::Renew)) {
             let deadline = now + self.lease.ttl / 3;
-            self.queue.push_back(Item { seq: 0, deadline, work: Work::Renew, sent: false, permit: None });
+            self.queue.push_back(Item {
+                arrived: now,
+                seq: 0,
+                deadline,
+                work: Work::Renew,
+                sent: false,
+                permit: None,
+            });
         }
     }
 
@@ -244,6 +252,9 @@ impl Stream {
                 }
                 let rest = std::iter::once((item, flying)).chain(items);
                 return self.put_back(rest.collect());
+            }
+            if let Some(request) = item.work.kind() {
+                telemetry::session_answered(request, item.arrived);
             }
             if self.ended {
                 let error = self.lease.lost_error();

@@ -166,18 +166,7 @@ impl Keeper<'_> {
         if let Some(view) = View::of_all(&views) {
             return Ok(view);
         }
-        let mut whys = Vec::new();
-        let mut hopeless = true;
-        for seed in &self.seeds {
-            match timeout(ANSWER_WITHIN, ask_seed(seed)).await.unwrap_or_else(|_| Err("no answer".into())) {
-                Ok(view) => return Ok(view),
-                Err(unseen) => {
-                    hopeless &= unseen.hopeless;
-                    whys.push(format!("{seed}: {}", unseen.why));
-                }
-            }
-        }
-        Err(Unseen { why: whys.join("; "), hopeless })
+        ask_seeds(&self.seeds).await.map(|(view, _)| view)
     }
 
     /// Connects to who serves slots now, and lets go who does not.
@@ -310,6 +299,26 @@ impl From<&str> for Unseen {
     fn from(why: &str) -> Self {
         why.to_owned().into()
     }
+}
+
+/// What a cluster is like, and the node of its URL that told.
+pub(super) async fn view_of(seeds: &[Endpoint]) -> Result<(View, Endpoint), String> {
+    ask_seeds(seeds).await.map_err(|unseen| unseen.why)
+}
+
+async fn ask_seeds(seeds: &[Endpoint]) -> Result<(View, Endpoint), Unseen> {
+    let mut whys = Vec::new();
+    let mut hopeless = true;
+    for seed in seeds {
+        match timeout(ANSWER_WITHIN, ask_seed(seed)).await.unwrap_or_else(|_| Err("no answer".into())) {
+            Ok(view) => return Ok((view, seed.clone())),
+            Err(unseen) => {
+                hopeless &= unseen.hopeless;
+                whys.push(format!("{seed}: {}", unseen.why));
+            }
+        }
+    }
+    Err(Unseen { why: whys.join("; "), hopeless })
 }
 
 /// The host in `host:port`.

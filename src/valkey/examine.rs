@@ -1,120 +1,325 @@
 //! A look at a server and its database, with the checks of the start; nothing is written.
 
-use redis::{Value, aio::MultiplexedConnection};
-use tokio::{sync::mpsc, time::timeout};
+use std::sync::Arc;
+
+use redis::{Pipeline, Value, aio::MultiplexedConnection};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
+use tokio_util::sync::CancellationToken;
 
 use crate::crypto::SharedKeyring;
 
 use super::{
     LinkConfig, StartError, Target,
+    cluster::view_of,
     keys::{BUCKETS, Names},
-    lanes::{Generation, ask, one},
+    lanes::{Generation, ask, describe, one},
     preflight::{self, Level, Report},
     reconnect::BOOTSTRAP_WITHIN,
+    sentinel::Sentinels,
+    server_info::text,
+    shard::Shard,
     store_identity::{Refusal, Store, Via},
-    target::Endpoint,
+    target::{Endpoint, Topology},
+    topology::Shards,
 };
 
 /// Keys that are asked for their time to live, at most.
-const SAMPLE: usize = 20;
+const SAMPLE: usize = 2_000;
+/// Keys that are walked over to find them.
+const WALKED: usize = 20_000;
 
-/// Examines the server that `config` names. An embedded one must be running.
+/// Why a server could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unexamined {
+    /// What is configured cannot be right: the URL, the user, the password.
+    #[error("{0}")]
+    Config(String),
+    /// It does not answer, or cannot be used as it is now.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
+impl From<StartError> for Unexamined {
+    fn from(error: StartError) -> Self {
+        let StartError::Config(why) = error;
+        Self::Config(why)
+    }
+}
+
+/// Examines what `config` names: one server, the primary that Sentinels name, or every primary of a cluster. An embedded one
+/// must be running. Without a keyring, all but what needs it.
 ///
 /// # Errors
 /// When it cannot be reached, or the configuration itself is wrong.
 pub async fn examine(
     config: &LinkConfig,
-    keyring: &SharedKeyring,
+    keyring: Option<&SharedKeyring>,
     kinds: &[&str],
-) -> Result<Report, StartError> {
+) -> Result<Report, Unexamined> {
+    let names = Names::new(&config.env);
+    let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
     let endpoint = match &config.target {
-        Target::Url(url) => Endpoint::parse(url)?,
         Target::Embedded(embedded) => Endpoint::unix(embedded.socket())?,
+        Target::Url(url) => match &url.topology {
+            Topology::Standalone => Endpoint::parse(url)?,
+            Topology::Sentinel { primary, password } => {
+                let mut sentinels =
+                    Sentinels::new(primary.clone(), &Endpoint::parse_all(url)?, password.as_ref())?;
+                sentinels.primary().await.map_err(|rejected| unexamined(rejected.why()))?
+            }
+            Topology::Cluster => {
+                let seeds = Endpoint::parse_all(url)?;
+                let look = all_nodes(config, &seeds, &names, &kinds, keyring);
+                return timeout(2 * BOOTSTRAP_WITHIN, look)
+                    .await
+                    .unwrap_or_else(|_| Err("no answer in time".into()))
+                    .map_err(unexamined);
+            }
+        },
     };
-    let unreachable = |why: String| StartError::Config(format!("{endpoint}: {why}"));
-    let (pushes, _messages) = mpsc::unbounded_channel();
-    let generation = Generation::connect(0, &endpoint, config.connect_within, config.connections, &pushes)
-        .await
-        .map_err(unreachable)?;
+    let failed = |why: String| unexamined(format!("{endpoint}: {why}"));
+    let generation = connect(config, &endpoint).await.map_err(failed)?;
     let connection = generation.probe_lane();
     let look = async {
         let mut report = preflight::inspect(&connection, config.allowances()).await?;
-        let names = Names::new(&config.env);
-        let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        if report.facts.topology == "cluster" {
+            report.add(Level::Fail, "topology", "a node of a cluster", "give --cluster as well");
+        }
         let store = Store::new(Via::One(&connection), &names, &kinds);
-        database(&store, keyring, &mut report).await?;
+        database(&store, config.init, &mut report).await?;
+        if let Some(keyring) = keyring {
+            keys(&store, keyring, &mut report).await?;
+        }
         no_expiry(&connection, &names, &mut report).await?;
         Ok(report)
     };
-    timeout(BOOTSTRAP_WITHIN, look)
-        .await
-        .unwrap_or_else(|_| Err("no answer in time".into()))
-        .map_err(unreachable)
+    timeout(BOOTSTRAP_WITHIN, look).await.unwrap_or_else(|_| Err("no answer in time".into())).map_err(failed)
 }
 
-async fn database(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -> Result<(), String> {
+fn unexamined(why: String) -> Unexamined {
+    if why.contains("refused (WRONGPASS)") || why.contains("user or password refused") {
+        Unexamined::Config(why)
+    } else {
+        Unexamined::Unreachable(why)
+    }
+}
+
+async fn connect(config: &LinkConfig, endpoint: &Endpoint) -> Result<Arc<Generation>, String> {
+    let (pushes, _messages) = mpsc::unbounded_channel();
+    Generation::connect(0, endpoint, config.connect_within, config.connections, &pushes).await
+}
+
+/// Every primary, then the database as a whole.
+async fn all_nodes(
+    config: &LinkConfig,
+    seeds: &[Endpoint],
+    names: &Names,
+    kinds: &[String],
+    keyring: Option<&SharedKeyring>,
+) -> Result<Report, String> {
+    let (view, template) = view_of(seeds).await?;
+    let mut nodes = Vec::new();
+    let mut ids = 0..;
+    let shards = Shards::of(&view, |node| {
+        let id = ids.next().unwrap_or_default();
+        let shard = Arc::new(Shard::new(id, node.place.to_string(), CancellationToken::new()));
+        nodes.push((Arc::clone(&shard), node.clone()));
+        shard
+    });
+    let mut expiry = Report::default();
+    for (shard, node) in &nodes {
+        let mut connected = Err("it has no address".to_owned());
+        for name in template.names_at(&node.place, node.hostname.as_deref()) {
+            let endpoint = template.at(&node.place, &name).map_err(|error| error.to_string())?;
+            connected = connect(config, &endpoint).await;
+            if connected.is_ok() {
+                break;
+            }
+        }
+        let at = |why: String| format!("{}: {why}", shard.label);
+        let generation = connected.map_err(at)?;
+        let connection = generation.probe_lane();
+        shard.set_report(preflight::inspect(&connection, config.allowances()).await.map_err(at)?);
+        shard.set_connected(&generation);
+        no_expiry(&connection, names, &mut expiry).await.map_err(at)?;
+    }
+    let reports: Vec<_> = nodes.iter().map(|(shard, _)| (shard.label.clone(), shard.report())).collect();
+    let mut report = Report::of_all(&reports, "");
+    if shards.is_whole() {
+        report.add(Level::Ok, "cluster", format!("{} primaries serve all slots", nodes.len()), "");
+        let store = Store::new(Via::Shards(&shards), names, kinds);
+        database(&store, config.init, &mut report).await?;
+        if let Some(keyring) = keyring {
+            keys(&store, keyring, &mut report).await?;
+        }
+    } else {
+        let todo = "valkey-cli --cluster check HOST:PORT tells which";
+        report.add(Level::Fail, "cluster", "some slots are served by no node", todo);
+    }
+    // The worst of all nodes.
+    report.findings.extend(expiry.findings.into_iter().max_by_key(|finding| finding.level));
+    Ok(report)
+}
+
+async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<(), String> {
+    let there = match store.environment().await {
+        Ok(there) => there,
+        Err(Refusal::Unreachable(why)) => return Err(why),
+        Err(Refusal::Human(why) | Refusal::Changed(why)) => {
+            let todo = "allow the Valkey user the keys pannier:*";
+            report.add(Level::Fail, "database", format!("it cannot be read: {why}"), todo);
+            return Ok(());
+        }
+    };
+    let ours = store.env();
+    match there.as_deref().map(|there| there.split_once(' ').unwrap_or((there, ""))) {
+        None if init => {
+            report.add(Level::Ok, "database", "empty; --init takes it into use", "");
+            return Ok(());
+        }
+        None => {
+            let todo = "the first time: pannier serve --init, with the same flags; else it has lost its data: restore it from a backup";
+            report.add(Level::Fail, "database", "empty", todo);
+            return Ok(());
+        }
+        Some((env, _)) if env != ours => {
+            let found = format!("it belongs to environment {env:?}, not {ours:?}");
+            report.add(Level::Fail, "database", found, &format!("give --env {env}, or another database"));
+            return Ok(());
+        }
+        Some(_) if init => {
+            report.add(Level::Fail, "database", "it is in use already, and --init is given", "remove --init");
+        }
+        Some(_) => {}
+    }
     let checked = async {
-        let Some(id) = store.found().await? else {
-            return Err(Refusal::Human(
-                "empty, or another environment's: see --env; an empty one is taken into use with --init"
-                    .into(),
-            ));
-        };
+        let id = store.found().await?.ok_or_else(|| Refusal::Changed("it was emptied this moment".into()))?;
         store.check(&id, 0, BUCKETS).await.map(|()| id)
     };
     match checked.await {
         Ok(id) => {
-            report.add(Level::Ok, "database", format!("store {id}"), "");
+            report.add(
+                Level::Ok,
+                "database",
+                format!("environment {ours}, store {id}, every part of the index is there"),
+                "",
+            );
             report.facts.store_id = id;
         }
         Err(Refusal::Unreachable(why)) => return Err(why),
-        Err(Refusal::Human(why)) => {
-            report.add(Level::Fail, "database", why, "");
-            return Ok(());
-        }
-        Err(Refusal::Changed(why)) => {
-            report.add(Level::Fail, "database", why, "restore it from a backup");
-            return Ok(());
-        }
+        Err(Refusal::Human(why)) => report.add(Level::Fail, "database", why, ""),
+        Err(Refusal::Changed(why)) => report.add(Level::Fail, "database", why, "restore it from a backup"),
     }
+    Ok(())
+}
+
+async fn keys(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -> Result<(), String> {
     match store.check_keys(&keyring.current(), false).await {
-        Ok(()) => report.add(Level::Ok, "keyring", "the one this database was written with", ""),
+        Ok(()) if report.facts.store_id.is_empty() => {}
+        Ok(()) => {
+            report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "");
+        }
         Err(Refusal::Unreachable(why)) => return Err(why),
         Err(Refusal::Human(why) | Refusal::Changed(why)) => report.add(Level::Fail, "keyring", why, ""),
     }
     Ok(())
 }
 
-/// Credentials never expire: a sample of the sessions' keys must have no time to live.
+/// Credentials never expire: no key of a session, blob or namespace may have a time to live. Looks at as many as fit into a moment.
 async fn no_expiry(
     connection: &MultiplexedConnection,
     names: &Names,
     report: &mut Report,
 ) -> Result<(), String> {
-    let mut scan = redis::cmd("SCAN");
-    scan.arg(0).arg("MATCH").arg(format!("{}{{*}}:[hrb]*", names.prefix())).arg("COUNT").arg(1000);
-    let found = match ask(connection.clone(), &one(scan)).await? {
-        Ok(Value::Array(mut reply)) if reply.len() == 2 => reply.pop(),
-        _ => None,
-    };
-    let Some(Value::Array(found)) = found else {
-        report.add(Level::Unknown, "expiry", "unknown: SCAN is forbidden", "");
-        return Ok(());
-    };
-    let mut expiring = 0;
-    for key in found.iter().take(SAMPLE) {
-        let Value::BulkString(key) = key else { continue };
-        let mut ttl = redis::cmd("PTTL");
-        ttl.arg(key);
-        if let Ok(Value::Int(0..)) = ask(connection.clone(), &one(ttl)).await? {
-            expiring += 1;
+    let until = Instant::now() + BOOTSTRAP_WITHIN / 4;
+    let (mut cursor, mut looked, mut walked, mut expiring) = ("0".to_owned(), 0, 0, 0);
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(format!("{}{{*}}:[bhkr]*", names.prefix())).arg("COUNT").arg(1000);
+        let found = match ask(connection.clone(), &one(scan)).await? {
+            Ok(Value::Array(mut reply)) if reply.len() == 2 => reply.pop().zip(reply.pop()),
+            _ => None,
+        };
+        let Some((Value::Array(keys), next)) = found else {
+            report.add(Level::Unknown, "expiry", "unknown: SCAN is forbidden", "");
+            return Ok(());
+        };
+        let keys = keys
+            .into_iter()
+            .filter_map(|key| if let Value::BulkString(key) = key { Some(key) } else { None });
+        // A queue's keys and those of conversations begin alike, and may end by themselves.
+        let lasting: Vec<Vec<u8>> = keys.filter(|key| lasts(key)).take(SAMPLE - looked).collect();
+        let mut ask_ttls = Pipeline::with_capacity(lasting.len());
+        for key in &lasting {
+            ask_ttls.cmd("PTTL").arg(key);
+        }
+        if !lasting.is_empty() {
+            let ttls = connection.clone().send_packed_commands(&ask_ttls, 0, lasting.len()).await;
+            let ttls = ttls.map_err(|error| describe(&error))?;
+            expiring += ttls.iter().filter(|ttl| matches!(ttl, Value::Int(0..))).count();
+        }
+        looked += lasting.len();
+        walked += 1000;
+        cursor = text(&next).unwrap_or_default();
+        if cursor.is_empty()
+            || cursor == "0"
+            || looked >= SAMPLE
+            || walked >= WALKED
+            || Instant::now() > until
+        {
+            break;
         }
     }
     if expiring > 0 {
-        let found = format!("{expiring} keys of sessions or blobs have a time to live");
+        let found =
+            format!("{expiring} of {looked} keys of sessions, blobs and namespaces have a time to live");
         report.add(Level::Fail, "expiry", found, "somebody else set it: PERSIST them, and find out who");
     } else {
-        report.add(Level::Ok, "expiry", format!("none among {} keys looked at", found.len().min(SAMPLE)), "");
+        report.add(Level::Ok, "expiry", format!("none among {looked} keys that must not have one"), "");
     }
     Ok(())
+}
+
+/// Whether a key `…{tag}:suffix` must never expire.
+fn lasts(key: &[u8]) -> bool {
+    let suffix =
+        key.iter().position(|byte| *byte == b'}').and_then(|at| key.get(at + 2..)).unwrap_or_default();
+    // A cap's key may begin alike, and goes on in bytes.
+    let records = |suffix: &[u8]| {
+        let incarnation = suffix.strip_prefix(b"r:").unwrap_or_default();
+        !incarnation.is_empty() && incarnation.iter().all(u8::is_ascii_digit)
+    };
+    matches!(suffix, b"h" | b"k" | b"b" | b"b:m") || records(suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_must_not_expire_are_told_by_their_end() {
+        for lasting in [
+            "pannier:dev:{abc}:h",
+            "pannier:dev:{abc}:r:1764",
+            "pannier:dev:{a-_}:k",
+            "pannier:x:{a}:b",
+            "pannier:x:{a}:b:m",
+        ] {
+            assert!(lasts(lasting.as_bytes()), "{lasting}");
+        }
+        for passing in [
+            "pannier:dev:{abc}:rdy",
+            "pannier:dev:{abc}:b:7:1",
+            "pannier:dev:{abc}:",
+            "pannier:dev:meta",
+            "",
+            "pannier:dev:{a}:r:}x}:h",
+            "pannier:dev:{a}:r:1x",
+        ] {
+            assert!(!lasts(passing.as_bytes()), "{passing}");
+        }
+    }
 }

@@ -75,6 +75,7 @@ impl Funnel {
         };
         let calls = self.calls(shard);
         let writes = op.may_write();
+        let waited = crate::telemetry::Waited::begin();
         let (answer, answered) = oneshot::channel();
         let joined = timeout_at(deadline, async {
             if calls.send(Call { op, deadline, answer }).await.is_err() {
@@ -102,6 +103,7 @@ impl Funnel {
             ) => outcome_unknown && writes,
             Trouble::Link(error) => return Err(error),
         };
+        drop(waited);
         self.link.run(Lane::Small, op, deadline).await.map_err(|error| match error {
             LinkError::Unreachable { outcome_unknown, why } => {
                 LinkError::Unreachable { outcome_unknown: outcome_unknown || in_doubt, why }

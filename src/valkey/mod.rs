@@ -27,9 +27,11 @@ mod topology;
 
 use std::time::Duration;
 
-pub use embedded::{Embedded, EmbeddedConfig, Fsync, Stopped, running_embedded, stop_orphan};
+pub use embedded::{
+    Embedded, EmbeddedConfig, Fsync, Stopped, examine_embedded, running_embedded, stop_orphan,
+};
 pub use error::{LinkError, ServerError};
-pub use examine::examine;
+pub use examine::{Unexamined, examine};
 pub use funnel::Funnel;
 pub use keys::{BUCKETS, valid_env};
 pub use link::Link;

@@ -35,7 +35,8 @@ pub enum DurabilityLevel {
 }
 
 /// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// As it should be.
     Ok,
@@ -48,7 +49,7 @@ pub enum Level {
 }
 
 /// One thing that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub level: Level,
@@ -57,6 +58,7 @@ pub struct Finding {
     /// What was found.
     pub found: String,
     /// What to do about it.
+    #[serde(rename = "next", skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
 }
 
@@ -129,7 +131,8 @@ impl Report {
         all
     }
 
-    pub(super) fn add(&mut self, level: Level, check: &'static str, found: impl Into<String>, todo: &str) {
+    /// Adds one; an empty `todo` is none.
+    pub fn add(&mut self, level: Level, check: &'static str, found: impl Into<String>, todo: &str) {
         let todo = (!todo.is_empty()).then(|| todo.to_owned());
         self.findings.push(Finding { level, check, found: found.into(), todo });
     }

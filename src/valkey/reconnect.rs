@@ -129,6 +129,14 @@ pub(super) enum Rejected {
     Human(String),
 }
 
+impl Rejected {
+    pub fn why(self) -> String {
+        match self {
+            Self::Retry(why) | Self::Human(why) => why,
+        }
+    }
+}
+
 impl From<String> for Rejected {
     fn from(why: String) -> Self {
         Self::Retry(why)
@@ -191,7 +199,7 @@ async fn forever(
                 // The process is about to exit; nothing is to be tried meanwhile.
                 return std::future::pending().await;
             }
-            Rejected::Human(why) | Rejected::Retry(why) => why,
+            rejected => rejected.why(),
         };
         if source.is_starting() {
             tracing::debug!(valkey = %shard.label, %why, "Valkey does not answer yet");

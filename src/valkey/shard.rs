@@ -144,6 +144,7 @@ impl Shard {
         let failed = |error| Err(Undone::Failed(error));
         let Ok(turn) = timeout_at(deadline, gate.lock()).await else { return failed(self.not_ready()) };
         let generation = self.ready(deadline).await?;
+        let _timed = crate::telemetry::Exchanged::begin(lane == Lane::Bulk);
         let mut connection = generation.lane(lane);
         let mut call = pin!(connection.send_packed_commands(pipeline, 0, count));
         // The first poll puts the bytes into the connection's own queue, or in line for it.

@@ -278,11 +278,20 @@ impl Store<'_> {
         }
     }
 
-    async fn owner(&self) -> Result<Option<Owner>, Refusal> {
+    /// What is written at the top of the database, whosever it is.
+    pub async fn environment(&self) -> Result<Option<String>, Refusal> {
         let mut pipeline = Pipeline::new();
         pipeline.cmd("GET").arg(ENVIRONMENT);
-        let value = self.send(&pipeline).await?.into_iter().next().unwrap_or_default();
-        let Some(value) = text(&value) else { return Ok(None) };
+        Ok(self.send(&pipeline).await?.first().and_then(text))
+    }
+
+    /// The environment that is ours.
+    pub fn env(&self) -> &str {
+        self.names.env()
+    }
+
+    async fn owner(&self) -> Result<Option<Owner>, Refusal> {
+        let Some(value) = self.environment().await? else { return Ok(None) };
         match value.split_once(' ') {
             Some((env, store_id)) if !store_id.is_empty() => {
                 Ok(Some(Owner { env: env.to_owned(), store_id: store_id.to_owned() }))

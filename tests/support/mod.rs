@@ -13,12 +13,14 @@
 )]
 
 pub mod access;
+pub mod admin_http;
 pub mod attach;
 pub mod blob;
 pub mod caps;
 pub mod cli;
 pub mod cluster;
 pub mod conversations;
+pub mod doctor;
 pub mod drill;
 pub mod everything;
 pub mod folder;

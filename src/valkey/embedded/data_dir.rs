@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::valkey::script::hex;
 
-const SIDECAR_LOCK: &str = "pannier.lock";
+pub(super) const SIDECAR_LOCK: &str = "pannier.lock";
 const SERVER_LOCK: &str = "valkey.lock";
 const STORE_ID: &str = "store-id";
 const ENGINE: &str = "engine.toml";

@@ -8,6 +8,7 @@
 
 mod child;
 mod data_dir;
+mod examine;
 mod memory;
 mod server_binary;
 mod stop;
@@ -24,6 +25,7 @@ use crate::crypto::{Keyring, SharedKeyring};
 use super::StartError;
 pub(super) use child::{Child, ChildError};
 use data_dir::DataDir;
+pub use examine::examine_embedded;
 use server_binary::ServerBinary;
 pub use stop::{Stopped, running_embedded, stop_orphan};
 

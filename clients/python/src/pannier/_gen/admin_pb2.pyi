@@ -164,3 +164,38 @@ class RewrapFailure(_message.Message):
     reason: str
     message: str
     def __init__(self, kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class DoctorRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DoctorResponse(_message.Message):
+    __slots__ = ("findings",)
+    class Finding(_message.Message):
+        __slots__ = ("section", "check", "level", "found", "next")
+        class Level(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+            __slots__ = ()
+            LEVEL_UNSPECIFIED: _ClassVar[DoctorResponse.Finding.Level]
+            LEVEL_OK: _ClassVar[DoctorResponse.Finding.Level]
+            LEVEL_WARN: _ClassVar[DoctorResponse.Finding.Level]
+            LEVEL_FAIL: _ClassVar[DoctorResponse.Finding.Level]
+            LEVEL_UNKNOWN: _ClassVar[DoctorResponse.Finding.Level]
+        LEVEL_UNSPECIFIED: DoctorResponse.Finding.Level
+        LEVEL_OK: DoctorResponse.Finding.Level
+        LEVEL_WARN: DoctorResponse.Finding.Level
+        LEVEL_FAIL: DoctorResponse.Finding.Level
+        LEVEL_UNKNOWN: DoctorResponse.Finding.Level
+        SECTION_FIELD_NUMBER: _ClassVar[int]
+        CHECK_FIELD_NUMBER: _ClassVar[int]
+        LEVEL_FIELD_NUMBER: _ClassVar[int]
+        FOUND_FIELD_NUMBER: _ClassVar[int]
+        NEXT_FIELD_NUMBER: _ClassVar[int]
+        section: str
+        check: str
+        level: DoctorResponse.Finding.Level
+        found: str
+        next: str
+        def __init__(self, section: _Optional[str] = ..., check: _Optional[str] = ..., level: _Optional[_Union[DoctorResponse.Finding.Level, str]] = ..., found: _Optional[str] = ..., next: _Optional[str] = ...) -> None: ...
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    findings: _containers.RepeatedCompositeFieldContainer[DoctorResponse.Finding]
+    def __init__(self, findings: _Optional[_Iterable[_Union[DoctorResponse.Finding, _Mapping]]] = ...) -> None: ...

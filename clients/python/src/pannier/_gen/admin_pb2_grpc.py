@@ -56,6 +56,11 @@ class AdminServiceStub(object):
                 request_serializer=pannier_dot_v1_dot_admin__pb2.RewrapRequest.SerializeToString,
                 response_deserializer=pannier_dot_v1_dot_admin__pb2.RewrapResponse.FromString,
                 _registered_method=True)
+        self.Doctor = channel.unary_unary(
+                '/pannier.v1.AdminService/Doctor',
+                request_serializer=pannier_dot_v1_dot_admin__pb2.DoctorRequest.SerializeToString,
+                response_deserializer=pannier_dot_v1_dot_admin__pb2.DoctorResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -98,6 +103,14 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Doctor(self, request, context):
+        """What the sidecar finds of itself and of its Valkey now: what `pannier doctor --live` prints. Never a secret or a name; asking changes
+        nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -120,6 +133,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.Rewrap,
                     request_deserializer=pannier_dot_v1_dot_admin__pb2.RewrapRequest.FromString,
                     response_serializer=pannier_dot_v1_dot_admin__pb2.RewrapResponse.SerializeToString,
+            ),
+            'Doctor': grpc.unary_unary_rpc_method_handler(
+                    servicer.Doctor,
+                    request_deserializer=pannier_dot_v1_dot_admin__pb2.DoctorRequest.FromString,
+                    response_serializer=pannier_dot_v1_dot_admin__pb2.DoctorResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -232,6 +250,33 @@ class AdminService(object):
             '/pannier.v1.AdminService/Rewrap',
             pannier_dot_v1_dot_admin__pb2.RewrapRequest.SerializeToString,
             pannier_dot_v1_dot_admin__pb2.RewrapResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Doctor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pannier.v1.AdminService/Doctor',
+            pannier_dot_v1_dot_admin__pb2.DoctorRequest.SerializeToString,
+            pannier_dot_v1_dot_admin__pb2.DoctorResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -174,6 +174,42 @@ export interface RewrapFailure {
   message: string;
 }
 
+/** See AdminService.Doctor. */
+export interface DoctorRequest {
+}
+
+/** See AdminService.Doctor. */
+export interface DoctorResponse {
+  /** In the order of looking. */
+  findings: DoctorResponse_Finding[];
+}
+
+/** One thing that was looked at. */
+export interface DoctorResponse_Finding {
+  /** What it belongs to: `sidecar`, `keyring`, `valkey`. */
+  section: string;
+  /** `version`, `eviction`, `persistence` … */
+  check: string;
+  level: DoctorResponse_Finding_Level;
+  /** What was found. */
+  found: string;
+  /** What to do about it. Empty: nothing. */
+  next: string;
+}
+
+export enum DoctorResponse_Finding_Level {
+  LEVEL_UNSPECIFIED = 0,
+  /** LEVEL_OK - As it should be. */
+  LEVEL_OK = 1,
+  /** LEVEL_WARN - Works, with a risk. */
+  LEVEL_WARN = 2,
+  /** LEVEL_FAIL - Must not be used so, or does not work. */
+  LEVEL_FAIL = 3,
+  /** LEVEL_UNKNOWN - Could not be looked at: the Valkey user may not. */
+  LEVEL_UNKNOWN = 4,
+  UNRECOGNIZED = -1,
+}
+
 function createBaseServerInfoRequest(): ServerInfoRequest {
   return {};
 }
@@ -1331,6 +1367,207 @@ export const RewrapFailure: MessageFns<RewrapFailure> = {
   },
 };
 
+function createBaseDoctorRequest(): DoctorRequest {
+  return {};
+}
+
+export const DoctorRequest: MessageFns<DoctorRequest> = {
+  encode(_: DoctorRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DoctorRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDoctorRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DoctorRequest>, I>>(base?: I): DoctorRequest {
+    return DoctorRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DoctorRequest>, I>>(_: I): DoctorRequest {
+    const message = createBaseDoctorRequest();
+    return message;
+  },
+};
+
+function createBaseDoctorResponse(): DoctorResponse {
+  return { findings: [] };
+}
+
+export const DoctorResponse: MessageFns<DoctorResponse> = {
+  encode(message: DoctorResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.findings) {
+      DoctorResponse_Finding.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DoctorResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDoctorResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.findings.push(DoctorResponse_Finding.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DoctorResponse>, I>>(base?: I): DoctorResponse {
+    return DoctorResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DoctorResponse>, I>>(object: I): DoctorResponse {
+    const message = createBaseDoctorResponse();
+    message.findings = object.findings?.map((e) => DoctorResponse_Finding.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseDoctorResponse_Finding(): DoctorResponse_Finding {
+  return { section: "", check: "", level: 0, found: "", next: "" };
+}
+
+export const DoctorResponse_Finding: MessageFns<DoctorResponse_Finding> = {
+  encode(message: DoctorResponse_Finding, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.section !== "") {
+      writer.uint32(10).string(message.section);
+    }
+    if (message.check !== "") {
+      writer.uint32(18).string(message.check);
+    }
+    if (message.level !== 0) {
+      writer.uint32(24).int32(message.level);
+    }
+    if (message.found !== "") {
+      writer.uint32(34).string(message.found);
+    }
+    if (message.next !== "") {
+      writer.uint32(42).string(message.next);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DoctorResponse_Finding {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDoctorResponse_Finding();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.section = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.check = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.level = reader.int32() as any;
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.found = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.next = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DoctorResponse_Finding>, I>>(base?: I): DoctorResponse_Finding {
+    return DoctorResponse_Finding.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DoctorResponse_Finding>, I>>(object: I): DoctorResponse_Finding {
+    const message = createBaseDoctorResponse_Finding();
+    message.section = object.section ?? "";
+    message.check = object.check ?? "";
+    message.level = object.level ?? 0;
+    message.found = object.found ?? "";
+    message.next = object.next ?? "";
+    return message;
+  },
+};
+
 /**
  * What the sidecar says of itself. All its calls need the scope `admin`, which a socket peer of the sidecar's own user has; no other
  * service does.
@@ -1391,6 +1628,19 @@ export const AdminServiceService = {
     responseSerialize: (value: RewrapResponse): Buffer => Buffer.from(RewrapResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RewrapResponse => RewrapResponse.decode(value),
   },
+  /**
+   * What the sidecar finds of itself and of its Valkey now: what `pannier doctor --live` prints. Never a secret or a name; asking changes
+   * nothing.
+   */
+  doctor: {
+    path: "/pannier.v1.AdminService/Doctor" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DoctorRequest): Buffer => Buffer.from(DoctorRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DoctorRequest => DoctorRequest.decode(value),
+    responseSerialize: (value: DoctorResponse): Buffer => Buffer.from(DoctorResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DoctorResponse => DoctorResponse.decode(value),
+  },
 } as const;
 
 export interface AdminServiceServer extends UntypedServiceImplementation {
@@ -1415,6 +1665,11 @@ export interface AdminServiceServer extends UntypedServiceImplementation {
    * database's); ABORTED BUSY (another key became the primary meanwhile: send it again); UNAVAILABLE.
    */
   rewrap: handleServerStreamingCall<RewrapRequest, RewrapResponse>;
+  /**
+   * What the sidecar finds of itself and of its Valkey now: what `pannier doctor --live` prints. Never a secret or a name; asking changes
+   * nothing.
+   */
+  doctor: handleUnaryCall<DoctorRequest, DoctorResponse>;
 }
 
 export interface AdminServiceClient extends Client {
@@ -1486,6 +1741,25 @@ export interface AdminServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<RewrapResponse>;
+  /**
+   * What the sidecar finds of itself and of its Valkey now: what `pannier doctor --live` prints. Never a secret or a name; asking changes
+   * nothing.
+   */
+  doctor(
+    request: DoctorRequest,
+    callback: (error: ServiceError | null, response: DoctorResponse) => void,
+  ): ClientUnaryCall;
+  doctor(
+    request: DoctorRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DoctorResponse) => void,
+  ): ClientUnaryCall;
+  doctor(
+    request: DoctorRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DoctorResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const AdminServiceClient = makeGenericClientConstructor(
