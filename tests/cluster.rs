@@ -290,3 +290,15 @@ async fn doctor_looks_at_every_node() {
     assert_eq!(code, Some(78), "{told}");
     assert!(told.contains(&format!("at 127.0.0.1:{}", cluster.nodes[1].port)), "{told}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_with_certificates_for_a_name_may_call_themselves_by_their_addresses() {
+    let dir = support::short_temp_dir();
+    support::valkey::certificates(dir.path());
+    let file = |name: &str| dir.path().join(name);
+    let cluster = Cluster::start_tls(2, &file("ca.pem"), &file("server.pem"), &file("server.key"));
+    let url = format!("valkeys://localhost:{}", cluster.nodes[0].port);
+    let options = Options { valkey_url: Some(url), ..Options::default() }.arg("--cluster");
+    let sidecar = Sidecar::start(options.arg("--valkey-ca").arg(support::path_str(&file("ca.pem")))).await;
+    use_everything(&sidecar).await;
+}

@@ -257,25 +257,10 @@ async fn after_the_shutdown_nothing_runs_and_calls_end_at_once() {
     assert!(from.elapsed() < allowed(SECOND / 10));
 }
 
-/// A certificate authority and a server certificate for `localhost` by name only.
-fn certificates(dir: &std::path::Path) {
-    let openssl = |args: &str| {
-        let made =
-            std::process::Command::new("openssl").args(args.split(' ')).current_dir(dir).output().unwrap();
-        assert!(made.status.success(), "openssl {args}: {}", String::from_utf8_lossy(&made.stderr));
-    };
-    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=test-authority");
-    openssl("req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=ignored");
-    std::fs::write(dir.join("san"), "subjectAltName=DNS:localhost\n").unwrap();
-    openssl(
-        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile san",
-    );
-}
-
 #[tokio::test]
 async fn tls_checks_the_name_against_our_own_authority() {
     let mut valkey = Valkey::stopped(ValkeyOptions::default());
-    certificates(valkey.dir.path());
+    support::valkey::certificates(valkey.dir.path());
     let port = support::valkey::free_port();
     for (name, value) in [
         ("tls-port", port.to_string().as_str()),

@@ -432,7 +432,7 @@ pub(super) fn canary_field(id: u32) -> String {
 fn refused(error: ServerError) -> Refusal {
     match error {
         ServerError::NoPermission => Refusal::Human(
-            "the Valkey user may not use what Pannier needs: allow it the keys pannier:* and the commands named in the \
+            "the Valkey user may not use what Pannier needs (NOPERM): allow it the keys pannier:* and the commands named in the \
              documentation of the ACL"
                 .into(),
         ),

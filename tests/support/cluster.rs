@@ -1,6 +1,9 @@
 //! A cluster, or a Sentinel trio, of the test's own: real nodes on loopback, killed and frozen at will.
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use super::valkey::{Valkey, ValkeyOptions, free_port};
 
@@ -112,6 +115,22 @@ impl Cluster {
         self.nodes[0].command(&["CLUSTER", "KEYSLOT", key])
     }
 
+    /// The slots that hold at least `count` keys, those with the most first.
+    pub fn slots_with(&self, count: usize) -> Vec<u16> {
+        let mut held = std::collections::BTreeMap::<u16, usize>::new();
+        for node in self.nodes.iter().filter(|node| node.is_running() && node.is_primary()) {
+            let mut connection = node.connection();
+            let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
+            for key in keys {
+                let slot = redis::cmd("CLUSTER").arg("KEYSLOT").arg(key).query(&mut connection).unwrap();
+                *held.entry(slot).or_default() += 1;
+            }
+        }
+        let mut held: Vec<_> = held.into_iter().filter(|(_, keys)| *keys >= count).collect();
+        held.sort_by_key(|(_, keys)| std::cmp::Reverse(*keys));
+        held.into_iter().map(|(slot, _)| slot).collect()
+    }
+
     /// Waits until `slot` is served by another node than `not`, which may be dead; gives which.
     pub fn wait_other(&self, slot: u16, not: usize) -> usize {
         let teller = (0..self.nodes.len()).find(|at| *at != not && self.nodes[*at].is_running()).unwrap();
@@ -185,6 +204,21 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Nodes that speak TLS only. They call themselves by their addresses; `certificate` need not be for those.
+    pub fn start_tls(primaries: usize, ca: &Path, certificate: &Path, key: &Path) -> Self {
+        let path = |path: &Path| path.to_str().unwrap().to_owned();
+        let options = ValkeyOptions::default()
+            .set("tls-cluster", "yes")
+            .set("tls-replication", "yes")
+            .set("tls-auth-clients", "no")
+            .set("tls-ca-cert-file", &path(ca))
+            .set("tls-cert-file", &path(certificate))
+            .set("tls-key-file", &path(key));
+        Self::start_with(primaries, 0, &options)
+    }
+}
+
 fn node(options: &ValkeyOptions) -> Valkey {
     let options = ValkeyOptions { tcp: true, ..options.clone() }
         .set("cluster-enabled", "yes")
@@ -193,7 +227,13 @@ fn node(options: &ValkeyOptions) -> Valkey {
         .set("cluster-replica-validity-factor", "0")
         .set("cluster-allow-replica-migration", "no")
         .set("repl-diskless-sync-delay", "0");
-    Valkey::start(options)
+    let mut node = Valkey::stopped(options);
+    if node.setting("tls-cluster").is_some() {
+        node.configure("port", "0");
+        node.configure("tls-port", &node.port.to_string());
+    }
+    node.spawn();
+    node
 }
 
 impl Valkey {

@@ -187,6 +187,20 @@ impl Drop for Valkey {
     }
 }
 
+/// A certificate authority and a server certificate for `localhost` by name only.
+pub fn certificates(dir: &Path) {
+    let openssl = |args: &str| {
+        let made = Command::new("openssl").args(args.split(' ')).current_dir(dir).output().unwrap();
+        assert!(made.status.success(), "openssl {args}: {}", String::from_utf8_lossy(&made.stderr));
+    };
+    openssl("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=test-authority");
+    openssl("req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=ignored");
+    fs::write(dir.join("san"), "subjectAltName=DNS:localhost\n").unwrap();
+    openssl(
+        "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile san",
+    );
+}
+
 /// A port that nothing listens on.
 pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
