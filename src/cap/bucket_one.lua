@@ -14,9 +14,9 @@ if #KEYS == 5 then
     if algorithm == 'G' and holds == 0 and revision == struct.unpack('>I8', ARGV[2], 9) and whole - now_us <= limit * period then
       local till, used = math.ceil(whole / 1000), math.ceil((whole - now_us) / period)
       local keep = math.min(math.max(KEEP_LEAST, math.ceil(limit * period / 1000)), KEEP_MOST)
-      redis.call('SET', KEYS[4], struct.pack('>c1I7', 'G', whole), 'PX', int(till - now + COLLECT))
-      redis.call('SET', KEYS[2], struct.pack(SEND, 'C', now + keep, keep, fingerprint, 0)
-        .. struct.pack(PART, 'G', string.sub(KEYS[4], -16), from, took, till, limit, used, till), 'PX', int(keep + COLLECT))
+      redis.call('SET', KEYS[4], struct.pack('>c1I7', 'G', whole), 'PX', till - now + COLLECT)
+      redis.call('SET', KEYS[2], struct.pack(ONE, 'C', now + keep, keep, fingerprint, 0, 'G', string.sub(KEYS[4], -16), from, took, till,
+        limit, used, till), 'PX', keep + COLLECT)
       return {'ALLOWED', now, now + keep, limit, used, till}
     end
   end

@@ -13,9 +13,9 @@ if #KEYS == 5 then
     used = (since == start and used or 0) + n
     if algorithm == 'F' and holds == 0 and revision == known and start <= now and now < ends and since <= start and used <= limit then
       local keep = math.min(math.max(KEEP_LEAST, ends - start), KEEP_MOST)
-      redis.call('SET', KEYS[4], struct.pack('>c1I6I5', 'F', start, used), 'PX', int(ends - now + COLLECT))
-      redis.call('SET', KEYS[2], struct.pack(SEND, 'C', now + keep, keep, fingerprint, 0)
-        .. struct.pack(PART, 'F', string.sub(KEYS[4], -16), start, n, ends, limit, used, ends), 'PX', int(keep + COLLECT))
+      redis.call('SET', KEYS[4], struct.pack('>c1I6I5', 'F', start, used), 'PX', ends - now + COLLECT)
+      redis.call('SET', KEYS[2], struct.pack(ONE, 'C', now + keep, keep, fingerprint, 0, 'F', string.sub(KEYS[4], -16), start, n, ends,
+        limit, used, ends), 'PX', keep + COLLECT)
       return {'ALLOWED', now, now + keep, limit, used, ends}
     end
   end

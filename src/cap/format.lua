@@ -18,5 +18,7 @@ local COLLECT, NOBODY = 60000, string.rep('\0', 8)
 local POLICY, SEND, RESERVED = '>c1BI8I8I8I8I6c8B', '>c1I6I5c8B', '>c8I6I7I6c8'
 local PART, PART_UNIQUE = '>c1c16I7I6I6I5I5I6', '>c1c16I7I6I6c8I5I5I6'
 local RESERVED_SIZE, RESERVED_MAX = 35, 256
+-- A send under one policy, in one piece.
+local ONE = '>c1I6I5c8Bc1c16I7I6I6I5I5I6'
 -- How long a send is remembered (ms).
 local KEEP_LEAST, KEEP_MOST = 48 * 3600 * 1000, 8 * 24 * 3600 * 1000

@@ -60,8 +60,8 @@ impl Store {
     ) -> Result<Answer> {
         for _ in 0..ROUNDS {
             let list: Vec<u64> = buckets.iter().copied().collect();
-            let (keys, packed) = queue.keys(&list);
-            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let (own, packed) = queue.buckets(&list);
+            let keys: Vec<&[u8]> = queue.fixed().iter().chain(&own).map(Vec::as_slice).collect();
             let mut all = Vec::with_capacity(args.len() + 1);
             all.push(&packed[..]);
             all.extend(args.iter().map(Vec::as_slice));
