@@ -11,7 +11,7 @@ use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     blob::request_id,
     random::Random,
-    schedule::{Queue, job, ms, retry},
+    schedule::{Queue, Worker, job, lease_of, ms, retry},
     unary::answer,
 };
 
@@ -46,6 +46,40 @@ async fn a_cron_that_one_sidecar_has_set_fires_although_that_one_is_gone() {
         let job = worker.job_within(Duration::from_secs(5)).await.expect("the cron fires no more");
         assert!(job.id.starts_with("each second@"), "{}", job.id);
     }
+}
+
+/// Ends what a worker has, and asks for as much, in one message.
+async fn take_turn(queue: &Queue, worker: Option<Worker>, random: &mut Random) -> Option<Worker> {
+    let mut worker = if let Some(worker) = worker {
+        worker
+    } else {
+        let worker = queue.worker(1_000).await;
+        worker.credit(3).await;
+        worker
+    };
+    // It is closed when nothing was said for one lease.
+    worker.step(Duration::from_millis(2)).await.ok()?;
+    let jobs: Vec<_> = worker.jobs.drain(..).collect();
+    let verdicts = [
+        NackVerdict::Unspecified,
+        NackVerdict::Unspecified,
+        NackVerdict::Retry,
+        NackVerdict::Release,
+        NackVerdict::Fail,
+    ];
+    let settles: Vec<_> = jobs
+        .iter()
+        .map(|job| v1::WorkSettle {
+            lease: Some(lease_of(job)),
+            nack: random.of(&verdicts).into(),
+            retry_after: random.of(&[None, Some(ms(0)), Some(ms(30))]),
+            ..Default::default()
+        })
+        .collect();
+    let credit = u32::try_from(settles.len()).unwrap();
+    let received = jobs.iter().map(|job| job.delivery).max().unwrap_or(0);
+    worker.send(v1::WorkRequest { settles, credit, received, ..Default::default() }).await;
+    Some(worker)
 }
 
 /// One of several that do anything at any time.
@@ -103,42 +137,7 @@ async fn do_anything(queues: [Queue; 2], seed: u64, until: Instant) {
                     v1::RetryDeadRequest { queue: queue.name.clone(), all: true, ..Default::default() };
                 answer(queue.client.clone().retry_dead(request).await).unwrap();
             }
-            13..=16 => {
-                // Ends what it has, and asks for as much, in one message.
-                let mut stream = match worker.take() {
-                    Some(stream) => stream,
-                    None => {
-                        let stream = queue.worker(1_000).await;
-                        stream.credit(3).await;
-                        stream
-                    }
-                };
-                // It is closed when nothing was said for one lease.
-                if stream.step(Duration::from_millis(2)).await.is_err() {
-                    continue;
-                }
-                let jobs: Vec<_> = stream.jobs.drain(..).collect();
-                let verdicts = [
-                    NackVerdict::Unspecified,
-                    NackVerdict::Unspecified,
-                    NackVerdict::Retry,
-                    NackVerdict::Release,
-                    NackVerdict::Fail,
-                ];
-                let settles: Vec<_> = jobs
-                    .iter()
-                    .map(|job| v1::WorkSettle {
-                        lease: Some(support::schedule::lease_of(job)),
-                        nack: random.of(&verdicts).into(),
-                        retry_after: random.of(&[None, Some(ms(0)), Some(ms(30))]),
-                        ..Default::default()
-                    })
-                    .collect();
-                let credit = u32::try_from(settles.len()).unwrap();
-                let received = jobs.iter().map(|job| job.delivery).max().unwrap_or(0);
-                stream.send(v1::WorkRequest { settles, credit, received, ..Default::default() }).await;
-                worker = Some(stream);
-            }
+            13..=16 => worker = take_turn(&queue, worker, &mut random).await,
             _ => {
                 let limiter = Some(v1::Limiter { max: random.of(&[0, 3]), duration: Some(ms(50)) });
                 let settings = v1::QueueSettings {
@@ -174,8 +173,7 @@ async fn whatever_was_done_to_a_queue_all_its_jobs_come_to_an_end() {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             while let Some(job) = worker.job_within(Duration::from_millis(100)).await {
-                let settle =
-                    v1::WorkSettle { lease: Some(support::schedule::lease_of(&job)), ..Default::default() };
+                let settle = v1::WorkSettle { lease: Some(lease_of(&job)), ..Default::default() };
                 worker.send(v1::WorkRequest { settles: vec![settle], credit: 1, ..Default::default() }).await;
             }
             let counts = queue.counts().await;

@@ -226,7 +226,9 @@ impl Worker {
             let queue = &handle.queue.name.queue;
             for (one, settled) in settles.iter().zip(settled) {
                 // A report of how far it is has no answer.
-                if one.verdict != b'P' && one.holder.as_ref().is_some_and(|holder| ptr::eq(&**holder, self)) {
+                if one.verdict != b'P'
+                    && one.holder.as_ref().is_some_and(|holder| Arc::as_ptr(holder) == ptr::from_ref(self))
+                {
                     first.settled.push(one.told(queue, settled.outcome));
                     settled.told = true;
                 }
