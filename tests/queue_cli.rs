@@ -18,6 +18,12 @@ async fn jobs_are_added_looked_at_and_changed() {
     assert_eq!(cli.json(&["queue", "stats"]), serde_json::json!([]));
     let added = cli.data(&["queue", "add", "reminders", "{\"to\":1}", "--id", "invoice-7", "--delay", "2h"]);
     assert!(added.starts_with("created: due 2"), "{added}");
+    // Less than nothing is now.
+    let due = cli.data(&["queue", "add", "other", "--id", "late", "--delay", "-5s"]);
+    assert!(due.starts_with("created"), "{due}");
+    assert_eq!(cli.json(&["queue", "show", "other", "late"])["state"].as_str(), Some("ready"));
+    assert!(cli.data(&["queue", "reschedule", "other", "late", "-1h"]).starts_with("rescheduled"));
+    cli.data(&["queue", "purge", "other", "--yes"]);
     let again = cli.data(&["queue", "add", "reminders", "--id", "invoice-7"]);
     assert!(again.starts_with("existing"), "{again}");
     let shown = cli.json(&["queue", "show", "reminders", "invoice-7"]);

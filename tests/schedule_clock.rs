@@ -215,7 +215,7 @@ async fn a_pause_ends_by_itself() {
 async fn with_skip_delayed_a_waiting_head_lets_the_others_go() {
     let (valkey, _sidecar, queue) = start().await;
     queue.configure(v1::QueueSettings { skip_delayed: Some(true), ..Default::default() }).await;
-    queue.add(v1::JobSpec { retry: retry(3, MINUTE), ..grouped("a", "chat") }).await;
+    queue.add(v1::JobSpec { retry: retry(3, 10_000), ..grouped("a", "chat") }).await;
     queue.add(v1::JobSpec { when: delayed("", HOUR).when, ..grouped("b", "chat") }).await;
     queue.add(grouped("c", "chat")).await;
     queue.add(grouped("d", "chat")).await;
@@ -224,7 +224,8 @@ async fn with_skip_delayed_a_waiting_head_lets_the_others_go() {
     assert_eq!(queue.nack(&a[0], NackVerdict::Retry, None).await, SettleOutcome::Ok);
     let c = queue.take(10).await;
     assert_eq!(c.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), ["c"], "one at a time");
-    shift(&valkey, 2 * MINUTE);
+    // Not so far that the lease of c ends.
+    shift(&valkey, 15_000);
     assert!(queue.take(10).await.is_empty(), "a is due again, but c is at it");
     queue.ack(&c[0]).await;
     let a = queue.take(10).await;
@@ -445,6 +446,14 @@ async fn bad_crons_are_refused() {
         (v1::Cron { rule: None, ..pattern("c", "", "") }, "cron.pattern"),
         (v1::Cron { template: Some(job("own id")), ..pattern("c", "* * * * *", "") }, "cron.template.id"),
         (v1::Cron { template: Some(delayed("", 5)), ..pattern("c", "* * * * *", "") }, "cron.template.delay"),
+        // bullmq#2954: an id of its own in the template stopped the scheduler. The slot is the id here.
+        (
+            v1::Cron {
+                template: Some(v1::JobSpec { id: String::new(), unique_window: Some(ms(5)), ..job("") }),
+                ..pattern("c", "* * * * *", "")
+            },
+            "cron.template.unique_window",
+        ),
         (v1::Cron { misfire: 9, ..pattern("c", "* * * * *", "") }, "cron.misfire"),
     ];
     for (cron, field) in wrong {
@@ -458,12 +467,22 @@ async fn bad_crons_are_refused() {
 
 #[tokio::test]
 async fn the_client_clock_does_not_count() {
-    // OptimalBits/bull#1288: the server is an hour ahead of everybody else here.
-    let (valkey, _sidecar, queue) = start().await;
-    shift(&valkey, HOUR);
-    let added = queue.add(delayed("one", 500)).await;
-    let due = at_ms(added.due_at.as_ref());
-    assert!((due - now_ms() - HOUR - 500).abs() < 1_000);
-    let got = next(&queue).await;
-    assert!((0..1_000).contains(&(at_ms(got.leased_at.as_ref()) - due)));
+    // OptimalBits/bull#1288: the server is a minute ahead of everybody else here, then a minute behind.
+    for by in [MINUTE, -MINUTE] {
+        let (valkey, _sidecar, queue) = start().await;
+        shift(&valkey, by);
+        let mut worker = queue.worker(30_000).await;
+        worker.credit(20).await;
+        let mut late = Vec::new();
+        for n in 0..10 {
+            let added = queue.add(delayed(&format!("job {n}"), 150)).await;
+            let due = at_ms(added.due_at.as_ref());
+            assert!((due - now_ms() - by - 150).abs() < 1_000);
+            let got = worker.job().await;
+            late.push(at_ms(got.leased_at.as_ref()) - due);
+        }
+        late.sort_unstable();
+        // The half of them says it also where tests share their machine.
+        assert!(late[0] >= 0 && late[5] < 20, "{late:?}");
+    }
 }

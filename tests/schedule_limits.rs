@@ -233,7 +233,8 @@ async fn a_leased_job_can_be_cancelled_and_its_worker_hears_of_it() {
 async fn a_cancel_that_races_a_lease_has_one_of_two_outcomes() {
     use v1::cancel_job_response::Outcome;
     let (_valkey, _sidecar, queue) = start().await;
-    for n in 0..200 {
+    // SnapOtter#889, bullmq#374, #1506, #2256.
+    for n in 0..1_000 {
         let id = format!("job {n}");
         queue.add(job(&id)).await;
         let (outcome, leased) = tokio::join!(queue.cancel(&id), queue.take(1));

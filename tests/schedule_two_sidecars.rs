@@ -11,7 +11,7 @@ use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     blob::request_id,
     random::Random,
-    schedule::{Queue, job, ms, retry},
+    schedule::{Queue, Worker, job, lease_of, ms, retry},
     unary::answer,
 };
 
@@ -48,14 +48,49 @@ async fn a_cron_that_one_sidecar_has_set_fires_although_that_one_is_gone() {
     }
 }
 
+/// Ends what a worker has, and asks for as much, in one message.
+async fn take_turn(queue: &Queue, worker: Option<Worker>, random: &mut Random) -> Option<Worker> {
+    let mut worker = if let Some(worker) = worker {
+        worker
+    } else {
+        let worker = queue.worker(1_000).await;
+        worker.credit(3).await;
+        worker
+    };
+    // It is closed when nothing was said for one lease.
+    worker.step(Duration::from_millis(2)).await.ok()?;
+    let jobs: Vec<_> = worker.jobs.drain(..).collect();
+    let verdicts = [
+        NackVerdict::Unspecified,
+        NackVerdict::Unspecified,
+        NackVerdict::Retry,
+        NackVerdict::Release,
+        NackVerdict::Fail,
+    ];
+    let settles: Vec<_> = jobs
+        .iter()
+        .map(|job| v1::WorkSettle {
+            lease: Some(lease_of(job)),
+            nack: random.of(&verdicts).into(),
+            retry_after: random.of(&[None, Some(ms(0)), Some(ms(30))]),
+            ..Default::default()
+        })
+        .collect();
+    let credit = u32::try_from(settles.len()).unwrap();
+    let received = jobs.iter().map(|job| job.delivery).max().unwrap_or(0);
+    worker.send(v1::WorkRequest { settles, credit, received, ..Default::default() }).await;
+    Some(worker)
+}
+
 /// One of several that do anything at any time.
 async fn do_anything(queues: [Queue; 2], seed: u64, until: Instant) {
     let mut random = Random(seed);
     let mut leases: Vec<v1::WorkJob> = Vec::new();
+    let mut worker = None;
     while Instant::now() < until {
         let queue = random.of(&queues);
         let id = format!("job {}", random.below(40));
-        match random.below(14) {
+        match random.below(18) {
             0..=3 => {
                 let mut spec = |n: u64| v1::JobSpec {
                     group: random.of(&["", "a", "b", "c"]).into(),
@@ -102,6 +137,7 @@ async fn do_anything(queues: [Queue; 2], seed: u64, until: Instant) {
                     v1::RetryDeadRequest { queue: queue.name.clone(), all: true, ..Default::default() };
                 answer(queue.client.clone().retry_dead(request).await).unwrap();
             }
+            13..=16 => worker = take_turn(&queue, worker, &mut random).await,
             _ => {
                 let limiter = Some(v1::Limiter { max: random.of(&[0, 3]), duration: Some(ms(50)) });
                 let settings = v1::QueueSettings {
@@ -137,8 +173,8 @@ async fn whatever_was_done_to_a_queue_all_its_jobs_come_to_an_end() {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
             while let Some(job) = worker.job_within(Duration::from_millis(100)).await {
-                worker.ack(&job).await;
-                worker.credit(1).await;
+                let settle = v1::WorkSettle { lease: Some(lease_of(&job)), ..Default::default() };
+                worker.send(v1::WorkRequest { settles: vec![settle], credit: 1, ..Default::default() }).await;
             }
             let counts = queue.counts().await;
             let left = counts.scheduled + counts.ready + counts.waiting + counts.leased + counts.groups;
@@ -150,5 +186,6 @@ async fn whatever_was_done_to_a_queue_all_its_jobs_come_to_an_end() {
         for suffix in ["due", "rdy", "lse", "grp", "ga"] {
             assert_eq!(valkey.keys(&format!("*:{suffix}")), Vec::<String>::new(), "seed {seed}");
         }
+        assert_eq!(support::schedule::taken_by_nobody(&valkey), Vec::<String>::new());
     }
 }

@@ -4,7 +4,6 @@
 --       each policy packed: name (8 bytes), revision, and the current window's start and end (fixed only)
 -- Reply: ALLOWED now till, REPLAYED now state till (each with limit, used, reset of each policy) | DENIED now k wait | NEVER now k |
 --        MISMATCH now | NO_POLICY k | STALE_POLICY k packed | STALE_WINDOW now | FULL
-local KEEP_LEAST, KEEP_MOST = 48 * 3600 * 1000, 8 * 24 * 3600 * 1000
 local n, holds, fingerprint, recipient, short = struct.unpack('>I7I6c8c8c8', ARGV[1])
 local lapses = holds > 0
 local s = load_send(raws[1])

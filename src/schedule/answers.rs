@@ -1,11 +1,14 @@
 //! What the scripts of a queue answer.
 
+use std::sync::Arc;
+
 use redis::Value;
 
-use super::header::Header;
+use super::{header::Header, worker::Worker};
 use crate::{
     error::Result,
     owner::reply::{parse_number, unexpected},
+    proto::v1,
 };
 
 /// What became of one job that was to be added.
@@ -33,6 +36,7 @@ pub struct Leased {
 pub struct Leases {
     /// By the server, ms.
     pub now: u64,
+    /// Where all that was asked for was found, nobody has looked at this and the next two.
     pub ready_left: u64,
     /// 0: none.
     pub first_due: u64,
@@ -57,6 +61,25 @@ pub struct Settle {
     pub wait: Option<u64>,
     /// Sealed result or error, or nothing.
     pub sealed: Vec<u8>,
+    /// The stream that says so, if it is one.
+    pub holder: Option<Arc<Worker>>,
+}
+
+impl Settle {
+    /// What its stream is told.
+    pub fn told(&self, queue: &str, outcome: i32) -> v1::WorkSettled {
+        let lease = v1::LeaseRef { queue: queue.to_owned(), number: self.number, fence: self.fence };
+        v1::WorkSettled { lease: Some(lease), outcome }
+    }
+}
+
+/// What became of a settle.
+#[derive(Clone, Copy)]
+pub struct Settled {
+    /// As `SettleOutcome`.
+    pub outcome: i32,
+    /// Its holder's client has been sent it, together with jobs.
+    pub told: bool,
 }
 
 /// What a tick found.
@@ -76,13 +99,19 @@ pub type Answer = (String, std::vec::IntoIter<Value>);
 
 /// Adds a reply of the lease script to what was found before; gives the buckets that it lacks.
 pub fn read_leases(mut rest: std::vec::IntoIter<Value>, result: &mut Leases) -> Result<Vec<u64>> {
-    let mut next = || number(rest.next());
-    result.now = next()?;
-    result.ready_left = next()?;
-    result.first_due = next()?;
-    result.first_lease_end = next()?;
-    result.not_before = next()?;
-    result.again = next()? > 0;
+    let head = bytes(rest.next())?;
+    if head.len() != 33 {
+        return Err(unexpected());
+    }
+    let at =
+        |from: usize, len: usize| head[from..from + len].iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
+    result.now = at(0, 6);
+    result.ready_left = at(6, 6);
+    result.first_due = at(12, 6);
+    result.first_lease_end = at(18, 6);
+    result.not_before = at(24, 6);
+    result.again = head[30] > 0;
+    let most_attempts = u16::from_be_bytes([head[31], head[32]]);
     let (mut needed, mut section) = (Vec::new(), 0);
     while let Some(value) = rest.next() {
         if matches!(&value, Value::BulkString(mark) if mark == b"|") {
@@ -95,7 +124,11 @@ pub fn read_leases(mut rest: std::vec::IntoIter<Value>, result: &mut Leases) -> 
         } else {
             let number = number(Some(value))?;
             let (header, payload, progress) = (bytes(rest.next())?, bytes(rest.next())?, bytes(rest.next())?);
-            let header = Header::parse(&header).ok_or_else(unexpected)?;
+            let mut header = Header::parse(&header).ok_or_else(unexpected)?;
+            // What is written is written: the worker hears what holds, be it the queue's.
+            if header.max_attempts == 0 {
+                header.max_attempts = most_attempts;
+            }
             let list = if section == 1 { &mut result.leased } else { &mut result.gated };
             list.push(Leased { number, header, payload, progress });
         }

@@ -1,13 +1,15 @@
 //! What several calls bring at the same time goes into one script call.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
-    answers::{Made, Settle},
+    answers::{Made, Settle, Settled},
     batch::{Batched, Batcher, answered},
+    handle::Handle,
     queue::Queue,
+    runner,
     spec::Item,
     store::Store,
 };
@@ -34,24 +36,26 @@ impl Batched for Adding {
     }
 }
 
-/// Settles what several streams bring in one script call.
+/// Settles what several streams bring in one script call, and leases what comes next.
 pub struct Settling {
-    pub store: Arc<Store>,
-    pub queue: Arc<Queue>,
+    handle: Weak<Handle>,
 }
+
+/// The answer that is due to a push.
+pub type Answer<T> = oneshot::Receiver<Result<Vec<T>>>;
 
 impl Batched for Settling {
     type Item = Settle;
-    type Done = i32;
+    type Done = Settled;
 
     fn bytes(item: &Settle) -> usize {
         item.sealed.len() + 50
     }
 
-    async fn run(self: &Arc<Self>, items: Vec<Settle>, deadline: Instant) -> Result<Vec<i32>> {
-        let settled = self.store.settle(&self.queue, &items, deadline).await?;
-        self.queue.wake();
-        if settled.len() == items.len() { Ok(settled) } else { Err(unexpected()) }
+    async fn run(self: &Arc<Self>, items: Vec<Settle>, deadline: Instant) -> Result<Vec<Settled>> {
+        // Whoever pushes has the queue.
+        let handle = self.handle.upgrade().ok_or_else(unexpected)?;
+        runner::settle(&handle, &items, deadline).await
     }
 }
 
@@ -62,9 +66,10 @@ pub struct Batchers {
 }
 
 impl Batchers {
-    pub fn new(store: &Arc<Store>, queue: &Arc<Queue>) -> Self {
+    /// Of a queue that is being made.
+    pub fn new(store: &Arc<Store>, queue: &Arc<Queue>, handle: Weak<Handle>) -> Self {
         let adding = Adding { store: Arc::clone(store), queue: Arc::clone(queue) };
-        let settling = Settling { store: Arc::clone(store), queue: Arc::clone(queue) };
+        let settling = Settling { handle };
         Self { adding: (Arc::default(), Arc::new(adding)), settling: (Arc::default(), Arc::new(settling)) }
     }
 
@@ -73,8 +78,14 @@ impl Batchers {
         answered(self.adding.0.push(&self.adding.1, items, deadline)?, deadline).await
     }
 
-    /// Settles up to 500 leases.
+    /// Settles up to [`super::batch::TOGETHER`] leases.
     pub async fn settle(&self, items: Vec<Settle>, deadline: Instant) -> Result<Vec<i32>> {
-        answered(self.settling.0.push(&self.settling.1, items, deadline)?, deadline).await
+        let settled = answered(self.push_settles(items, deadline)?, deadline).await?;
+        Ok(settled.into_iter().map(|one| one.outcome).collect())
+    }
+
+    /// The same, as soon as those before them are: the order is that of these calls.
+    pub fn push_settles(&self, items: Vec<Settle>, deadline: Instant) -> Result<Answer<Settled>> {
+        self.settling.0.push(&self.settling.1, items, deadline)
     }
 }

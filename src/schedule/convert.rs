@@ -55,7 +55,14 @@ pub async fn open_jobs(handle: &Arc<Handle>, leased: Vec<Leased>, lease_ms: u64)
             Err(OpenError::UnknownFormat) => {
                 tracing::error!(queue = %queue.short(), number = one.number, "a job was written by a newer version");
                 let (number, fence) = (one.number, one.header.fence);
-                let settle = Settle { number, fence, verdict: b'L', wait: Some(NEWER), sealed: Vec::new() };
+                let settle = Settle {
+                    number,
+                    fence,
+                    verdict: b'L',
+                    wait: Some(NEWER),
+                    sealed: Vec::new(),
+                    holder: None,
+                };
                 let handle = Arc::clone(handle);
                 tokio::spawn(async move { handle.batchers.settle(vec![settle], soon()).await });
             }
@@ -68,6 +75,7 @@ pub async fn open_jobs(handle: &Arc<Handle>, leased: Vec<Leased>, lease_ms: u64)
                     verdict: b'F',
                     wait: None,
                     sealed: sealed::seal_part(&keys, queue, one.number, Part::Error, text.as_bytes()),
+                    holder: None,
                 };
                 let handle = Arc::clone(handle);
                 tokio::spawn(async move { handle.batchers.settle(vec![settle], soon()).await });

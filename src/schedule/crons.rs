@@ -1,7 +1,7 @@
 //! Recurring jobs. Where one stands is its next slot; whoever fires it moves that on and adds the job in one script, if the slot is
 //! still the one that was meant.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -22,6 +22,7 @@ use crate::{
     error::{Error, Reason, Result},
     owner::{
         namespace::{NamespaceKeys, open_error},
+        reply::{parse_number, unexpected},
         request::blinded,
     },
     proto::v1::{self, upsert_cron_response::Outcome},
@@ -280,14 +281,65 @@ pub async fn list(
     Ok(page)
 }
 
-/// Fires what is due.
-pub async fn fire(handle: &Arc<Handle>, now: u64) -> Result<()> {
-    let mut due = cmd("ZRANGEBYSCORE");
-    due.arg(handle.queue.key(13)).arg("-inf").arg(now).arg("LIMIT").arg(0).arg(ROUND);
-    let Value::Array(members) = handle.store.link.run(Lane::Bulk, Op::Cmd(due), soon()).await? else {
-        return Ok(());
+/// Fires what is due; gives when the first of the rest is, as far as it can be fired here.
+pub async fn fire(handle: &Arc<Handle>, now: u64) -> Result<Option<u64>> {
+    let mut passed = 0;
+    loop {
+        let due = slots(handle, "-inf".to_owned(), now.to_string(), (passed, ROUND)).await?;
+        let count = due.len();
+        let skipped = fire_all(handle, due, now).await?;
+        if skipped < count {
+            return Ok(Some(now));
+        }
+        passed += skipped;
+        if count < ROUND {
+            break;
+        }
+    }
+    // Those that were passed over stay at the front.
+    let next = slots(handle, format!("({now}"), "+inf".to_owned(), (0, 1)).await?;
+    Ok(next.into_iter().next().map(|(_, slot)| slot))
+}
+
+/// Crons and when they fire, of a range of instants.
+async fn slots(
+    handle: &Arc<Handle>,
+    from: String,
+    to: String,
+    (offset, most): (usize, usize),
+) -> Result<Vec<(Value, u64)>> {
+    let mut range = cmd("ZRANGEBYSCORE");
+    range.arg(handle.queue.key(13)).arg(from).arg(to).arg("WITHSCORES").arg("LIMIT").arg(offset).arg(most);
+    let found = handle.store.link.run(Lane::Bulk, Op::Cmd(range), soon()).await?;
+    scored(found).ok_or_else(unexpected)
+}
+
+/// Members and scores, whichever way the protocol version wraps them.
+fn scored(found: Value) -> Option<Vec<(Value, u64)>> {
+    let Value::Array(found) = found else { return Some(Vec::new()) };
+    let score = |value: &Value| match value {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an instant in ms
+        Value::Double(score) => Some(*score as u64),
+        Value::BulkString(text) => parse_number(text),
+        _ => None,
     };
-    for member in members {
+    let mut all = Vec::new();
+    let mut found = found.into_iter();
+    while let Some(first) = found.next() {
+        if let Value::Array(pair) = first {
+            let [member, at] = <[Value; 2]>::try_from(pair).ok()?;
+            all.push((member, score(&at)?));
+        } else {
+            all.push((first, score(&found.next()?)?));
+        }
+    }
+    Some(all)
+}
+
+/// Fires these; how many were passed over.
+async fn fire_all(handle: &Arc<Handle>, due: Vec<(Value, u64)>, now: u64) -> Result<usize> {
+    let mut passed = 0;
+    for (member, _) in due {
         let Value::BulkString(member) = member else { continue };
         let Some((id, rest)) = member.split_first_chunk::<16>() else { continue };
         if !rest.is_empty() {
@@ -295,6 +347,15 @@ pub async fn fire(handle: &Arc<Handle>, now: u64) -> Result<()> {
             continue;
         }
         if let Err(error) = fire_one(handle, *id, now).await {
+            // It is this cron that cannot be fired here, such as one that a newer version has written: the others go on.
+            if matches!(error.reason(), Reason::NewerFormat | Reason::BadField | Reason::TooLarge) {
+                if !handle.passed_over.swap(true, Ordering::Relaxed) {
+                    let queue = handle.queue.name.short();
+                    tracing::error!(%queue, %error, "a cron cannot be fired by this version: another sidecar has to");
+                }
+                passed += 1;
+                continue;
+            }
             if error.reason() != Reason::CorruptRecord {
                 return Err(error);
             }
@@ -304,7 +365,7 @@ pub async fn fire(handle: &Arc<Handle>, now: u64) -> Result<()> {
             handle.store.link.run(Lane::Bulk, Op::Cmd(skip), soon()).await?;
         }
     }
-    Ok(())
+    Ok(passed)
 }
 
 async fn fire_one(handle: &Arc<Handle>, id: [u8; 16], now: u64) -> Result<()> {

@@ -1,8 +1,8 @@
 //! A queue in use: its batchers, the workers that want its jobs, and when it must be looked at by itself.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+    Arc, Mutex, PoisonError, Weak,
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use super::{batchers::Batchers, queue::Queue, runner, store::Store, timers::Timers, worker::Worker};
@@ -21,6 +21,8 @@ pub struct Handle {
     pub mending: AtomicU64,
     /// When that was done last, in ms since the start of the process.
     pub mended: AtomicU64,
+    /// It was said that there is a cron that only a newer sidecar can fire.
+    pub passed_over: AtomicBool,
     workers: Mutex<Workers>,
 }
 
@@ -28,20 +30,30 @@ pub struct Handle {
 struct Workers {
     list: Vec<Arc<Worker>>,
     running: bool,
+    turn: usize,
+}
+
+impl Workers {
+    fn in_turn(&mut self) -> Vec<Arc<Worker>> {
+        self.turn = self.turn.wrapping_add(1);
+        let (behind, first) = self.list.split_at(self.turn % self.list.len().max(1));
+        first.iter().chain(behind).cloned().collect()
+    }
 }
 
 impl Handle {
     pub fn new(store: &Arc<Store>, queue: Queue, timers: Timers, gate: Arc<dyn Gate>) -> Arc<Self> {
         let queue = Arc::new(queue);
-        Arc::new(Self {
+        Arc::new_cyclic(|handle| Self {
             store: Arc::clone(store),
-            batchers: Batchers::new(store, &queue),
+            batchers: Batchers::new(store, &queue, Weak::clone(handle)),
             queue,
             timers,
             gate,
             planned: AtomicU64::new(u64::MAX),
             mending: AtomicU64::new(0),
             mended: AtomicU64::new(0),
+            passed_over: AtomicBool::new(false),
             workers: Mutex::default(),
         })
     }
@@ -65,17 +77,16 @@ impl Handle {
         self.queue.wake();
     }
 
-    /// The workers, beginning with another one each time; `None` ends the runner.
-    pub fn workers(&self, turn: usize) -> Option<Vec<Arc<Worker>>> {
+    /// The workers, beginning with another one each time.
+    pub fn workers(&self) -> Vec<Arc<Worker>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).in_turn()
+    }
+
+    /// The same for the runner; `None` ends it.
+    pub fn workers_of_runner(&self) -> Option<Vec<Arc<Worker>>> {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        if workers.list.is_empty() {
-            workers.running = false;
-            return None;
-        }
-        let mut list = workers.list.clone();
-        let len = list.len();
-        list.rotate_left(turn % len);
-        Some(list)
+        workers.running = !workers.list.is_empty();
+        workers.running.then(|| workers.in_turn())
     }
 
     /// Whether a tick is planned: it is a queue that exists.

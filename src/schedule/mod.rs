@@ -3,7 +3,7 @@
 //! A job that was accepted ends exactly once. Whatever is decided about it is decided by one script on its queue's slot, by the
 //! server's clock; a lease's fence lets only its newest holder settle it.
 //!
-//! `rpc` is the door (`stream` and `poll` what workers use), `store` the floor; `runner` hands jobs to workers, `timers` does
+//! `rpc` is the door (`stream`, `settling` and `poll` what workers use), `store` the floor; `runner` hands jobs to workers, `timers` does
 //! what comes by itself.
 
 mod adding;
@@ -32,6 +32,7 @@ mod runner;
 mod scripts;
 mod sealed;
 mod settings;
+mod settling;
 mod spec;
 mod store;
 mod stream;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Schedules, convert, handle::Handle, limits, stream};
+use super::{Schedules, convert, handle::Handle, limits, settling};
 use crate::{
     error::{Error, Result},
     owner::request::blinded,
@@ -97,7 +97,7 @@ pub async fn ack(
         let lease = lease_of(&format!("acks[{n}]"), ack.number, ack.fence)?;
         limits::bytes(format!("acks[{n}].result"), ack.result.len(), limits::RESULT_MAX)?;
         items.push(
-            stream::packed(handle, lease, v1::NackVerdict::Unspecified, (&ack.result, ""), None).await?,
+            settling::packed(handle, lease, v1::NackVerdict::Unspecified, (&ack.result, ""), None).await?,
         );
     }
     handle.tick_in(1_000);
@@ -125,7 +125,7 @@ pub async fn nack(
             }
         };
         let wait = limits::retry_after(&format!("nacks[{n}].retry_after"), nack.retry_after.as_ref())?;
-        items.push(stream::packed(handle, lease, verdict, (&[], &nack.error), wait).await?);
+        items.push(settling::packed(handle, lease, verdict, (&[], &nack.error), wait).await?);
     }
     handle.tick_in(1_000);
     handle.batchers.settle(items, deadline).await

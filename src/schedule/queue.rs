@@ -111,16 +111,24 @@ impl Queue {
         &self.keys[0]
     }
 
-    /// KEYS of a script, and its first argument.
-    pub fn keys(&self, buckets: &[u64]) -> (Vec<Vec<u8>>, Vec<u8>) {
-        let mut keys = Vec::with_capacity(FIXED + buckets.len());
-        keys.extend(self.keys.iter().cloned());
+    /// The fixed list.
+    pub fn fixed(&self) -> &[Vec<u8>] {
+        &self.keys
+    }
+
+    /// The keys of buckets, which follow the fixed list, and a script's first argument.
+    pub fn buckets(&self, buckets: &[u64]) -> (Vec<Vec<u8>>, Vec<u8>) {
         let mut packed = Vec::with_capacity(6 * buckets.len());
         for bucket in buckets {
-            keys.push(self.bucket(*bucket));
             packed.extend(&bucket.to_be_bytes()[2..]);
         }
-        (keys, packed)
+        (buckets.iter().map(|bucket| self.bucket(*bucket)).collect(), packed)
+    }
+
+    /// KEYS of a script, and its first argument.
+    pub fn keys(&self, buckets: &[u64]) -> (Vec<Vec<u8>>, Vec<u8>) {
+        let (own, packed) = self.buckets(buckets);
+        (self.keys.iter().cloned().chain(own).collect(), packed)
     }
 
     /// The key of a bucket.

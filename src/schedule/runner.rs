@@ -12,7 +12,7 @@ use super::{
     gated,
     handle::Handle,
     queue::Queue,
-    store::{Leased, Leases, Settle, soon},
+    store::{Leased, Leases, Settle, Settled, soon},
     worker::{Delivered, Worker},
 };
 use crate::error::Result;
@@ -40,12 +40,11 @@ pub async fn run(handle: Arc<Handle>) {
     let mut pulse = queue.pulse();
     let mut state = handle.store.link.state();
     let mut wakes = handle.store.link.subscribe(&queue.wake_channel()).await;
-    let (mut turn, mut gated_most) = (0, GATED_FEW);
+    let mut gated_most = GATED_FEW;
     loop {
         pulse.mark_unchanged();
-        turn += 1;
-        let Some(workers) = handle.workers(turn) else { return };
-        let (takers, others) = reserve(&queue, &workers);
+        let Some(workers) = handle.workers_of_runner() else { return };
+        let (takers, others) = reserve(&queue, &workers, MOST, &[]);
         let mut unopened = false;
         let wait = if takers.is_empty() {
             IDLE
@@ -98,21 +97,63 @@ fn cancelled(workers: &[Arc<Worker>], queue: &Arc<Queue>, message: &[u8]) {
 
 type Taker = (Arc<Worker>, usize);
 
-/// Takes credit of workers that agree in the length of a lease; says whether others have to wait for the next round.
-fn reserve(queue: &Arc<Queue>, workers: &[Arc<Worker>]) -> (Vec<Taker>, bool) {
+/// Takes credit of workers that agree in the length of a lease, whose leases among `ending` end in the same call; says whether others
+/// have to wait for the next round.
+fn reserve(
+    queue: &Arc<Queue>,
+    workers: &[Arc<Worker>],
+    most: usize,
+    ending: &[Settle],
+) -> (Vec<Taker>, bool) {
     let (mut takers, mut total, mut others) = (Vec::<Taker>::new(), 0, false);
     for worker in workers {
         if takers.first().is_some_and(|(first, _)| first.lease_ms != worker.lease_ms) {
             others |= worker.has_credit();
             continue;
         }
-        let got = worker.reserve(queue, MOST - total);
+        let got = worker.reserve(queue, most - total, ending);
         if got > 0 {
             total += got;
             takers.push((Arc::clone(worker), got));
         }
     }
     (takers, others)
+}
+
+/// Settles, and leases the next jobs in the same call for workers that wait for them: most often for those whose jobs have ended.
+pub async fn settle(handle: &Arc<Handle>, items: &[Settle], deadline: Instant) -> Result<Vec<Settled>> {
+    let (queue, store) = (&handle.queue, &handle.store);
+    // What is given back by ourselves asks for nothing, or what cannot be handed out would go round.
+    let wanted = items.iter().any(|item| item.holder.is_some()) && store.link.is_ready();
+    let workers = if wanted { handle.workers() } else { Vec::new() };
+    let most = MOST.saturating_sub(items.len());
+    let (takers, others) = reserve(queue, &workers, most, items);
+    let want: usize = takers.iter().map(|(_, count)| count).sum();
+    if want > 0 {
+        let lease_ms = takers[0].0.lease_ms;
+        match store.turn(queue, items, (want, lease_ms), deadline.min(soon())).await {
+            Ok((outcomes, found)) => {
+                if found.leased.len() < want || want == most || others {
+                    queue.wake();
+                }
+                plan(handle, &found, lease_ms);
+                let mut settled: Vec<_> =
+                    outcomes.into_iter().map(|outcome| Settled { outcome, told: false }).collect();
+                deliver(handle, &takers, found.leased, Some((items, &mut settled))).await;
+                return Ok(settled);
+            }
+            // What has ended must be told, whatever is in the way of what comes next.
+            Err(error) => {
+                tracing::debug!(queue = %queue.name.short(), %error, "nothing could be leased with a settle");
+                for (worker, count) in &takers {
+                    worker.give_back(*count);
+                }
+            }
+        }
+    }
+    let outcomes = store.settle(queue, items, deadline).await;
+    queue.wake();
+    Ok(outcomes?.into_iter().map(|outcome| Settled { outcome, told: false }).collect())
 }
 
 /// What a round has found.
@@ -141,15 +182,20 @@ async fn lease(handle: &Arc<Handle>, takers: &[Taker], others: bool, gated_most:
     };
     let count = found.leased.len();
     let pause = wait_after(&found, found.again || count == want || (others && count > 0));
-    if count > 0 {
+    plan(handle, &found, lease_ms);
+    let unopened = !deliver(handle, takers, found.leased, None).await;
+    let pause = if saw_gated { Duration::from_millis(1) } else { pause };
+    Ok(Round { pause, saw_gated, unopened })
+}
+
+/// Plans for the ends of leases.
+fn plan(handle: &Arc<Handle>, found: &Leases, lease_ms: u64) {
+    if !found.leased.is_empty() {
         handle.tick_in(lease_ms + 1);
     }
     if found.first_lease_end > 0 {
         handle.tick_in(found.first_lease_end.saturating_sub(found.now) + 1);
     }
-    let unopened = !deliver(handle, takers, found.leased).await;
-    let pause = if saw_gated { Duration::from_millis(1) } else { pause };
-    Ok(Round { pause, saw_gated, unopened })
 }
 
 async fn leases(
@@ -181,10 +227,16 @@ fn wait_after(found: &Leases, full: bool) -> Duration {
     next.map_or(poll, |at| Duration::from_millis(at.saturating_sub(found.now)).min(poll))
 }
 
-/// Hands the jobs out in turn. What a worker that is gone would have got goes back, uncounted.
+/// Hands the jobs out in turn. What a worker that is gone would have got goes back, uncounted. `settled` goes with them, as far as it
+/// is theirs.
 ///
 /// False: they could not be opened, and would come back at once.
-async fn deliver(handle: &Arc<Handle>, takers: &[Taker], leased: Vec<Leased>) -> bool {
+async fn deliver(
+    handle: &Arc<Handle>,
+    takers: &[Taker],
+    leased: Vec<Leased>,
+    mut settled: Option<(&[Settle], &mut Vec<Settled>)>,
+) -> bool {
     let mut shares: Vec<Vec<Leased>> = takers.iter().map(|_| Vec::new()).collect();
     let mut at = 0;
     for job in leased {
@@ -196,7 +248,8 @@ async fn deliver(handle: &Arc<Handle>, takers: &[Taker], leased: Vec<Leased>) ->
     }
     let (mut back, mut opened) = (Vec::new(), true);
     for ((worker, reserved), share) in takers.iter().zip(shares) {
-        match worker.deliver(handle, *reserved, share).await {
+        let news = settled.as_mut().map(|(items, settled)| (*items, settled.as_mut_slice()));
+        match worker.deliver(handle, *reserved, share, news).await {
             Delivered::Sent => {}
             Delivered::Closed(refused) => back.extend(refused),
             Delivered::Unopened(refused) => {
@@ -225,6 +278,7 @@ pub fn give_back(handle: &Arc<Handle>, leases: Vec<(u64, u64)>) {
                     verdict: b'L',
                     wait: None,
                     sealed: Vec::new(),
+                    holder: None,
                 })
                 .collect();
             let until = Instant::now() + Duration::from_secs(20);

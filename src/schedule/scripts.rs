@@ -2,9 +2,18 @@
 
 use crate::{owner::scripts::script, valkey::Script};
 
+/// A script of a queue: what all of them begin with, and its own files.
+macro_rules! queue_script {
+    ($name:literal, $shebang:literal, $($file:literal),+) => {
+        script!($name, $shebang, "lua/head.lua", "lua/queue.lua", $($file),+)
+    };
+}
+
 pub static ENQUEUE: Script = script!(
     "schedule/enqueue",
     "#!lua",
+    "lua/head.lua",
+    "lua/add_one.lua",
     "lua/queue.lua",
     "lua/add.lua",
     "lua/records.lua",
@@ -13,32 +22,49 @@ pub static ENQUEUE: Script = script!(
     "lua/shown.lua",
     "lua/enqueue.lua"
 );
-pub static LEASE: Script = script!(
+pub static LEASE: Script = queue_script!(
     "schedule/lease",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/due.lua",
+    "lua/ripen.lua",
     "lua/lease.lua"
 );
-pub static SETTLE: Script = script!(
+pub static SETTLE: Script = queue_script!(
     "schedule/settle",
     "#!lua flags=allow-oom",
+    "lua/records.lua",
+    "lua/turns.lua",
+    "lua/ends.lua",
+    "lua/retries.lua",
+    "lua/settles.lua",
+    "lua/settle.lua",
+    "lua/settled.lua"
+);
+/// Settles, and leases what comes next.
+pub static TURN: Script = script!(
+    "schedule/turn",
+    "#!lua flags=allow-oom",
+    "lua/head.lua",
+    "lua/turn.lua",
     "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/retries.lua",
-    "lua/settle.lua"
+    "lua/due.lua",
+    "lua/settles.lua",
+    "lua/ripen.lua",
+    "lua/settle.lua",
+    "lua/lease.lua"
 );
 pub static RENEW: Script =
-    script!("schedule/renew", "#!lua flags=allow-oom", "lua/queue.lua", "lua/records.lua", "lua/renew.lua");
-pub static TICK: Script = script!(
+    queue_script!("schedule/renew", "#!lua flags=allow-oom", "lua/records.lua", "lua/renew.lua");
+pub static TICK: Script = queue_script!(
     "schedule/tick",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
@@ -46,69 +72,63 @@ pub static TICK: Script = script!(
     "lua/due.lua",
     "lua/tick.lua"
 );
-pub static FIND: Script = script!(
+pub static FIND: Script = queue_script!(
     "schedule/find",
     "#!lua flags=no-writes",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/shown.lua",
     "lua/find.lua"
 );
-pub static CHANGE: Script = script!(
+pub static CHANGE: Script = queue_script!(
     "schedule/change",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/shown.lua",
     "lua/change.lua"
 );
-pub static DEAD: Script = script!(
+pub static DEAD: Script = queue_script!(
     "schedule/dead",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/shown.lua",
     "lua/dead.lua"
 );
-pub static PURGE: Script = script!(
+pub static PURGE: Script = queue_script!(
     "schedule/purge",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/shown.lua",
+    "lua/seek.lua",
     "lua/purge.lua"
 );
-pub static LIST: Script = script!(
+pub static LIST: Script = queue_script!(
     "schedule/list",
     "#!lua flags=no-writes",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/shown.lua",
+    "lua/seek.lua",
     "lua/list.lua"
 );
-pub static CONFIGURE: Script = script!("schedule/configure", "#!lua", "lua/queue.lua", "lua/configure.lua");
-pub static STATS: Script =
-    script!("schedule/stats", "#!lua flags=no-writes", "lua/queue.lua", "lua/stats.lua");
-pub static DEFER: Script = script!(
+pub static CONFIGURE: Script = queue_script!("schedule/configure", "#!lua", "lua/configure.lua");
+pub static STATS: Script = queue_script!("schedule/stats", "#!lua flags=no-writes", "lua/stats.lua");
+pub static DEFER: Script = queue_script!(
     "schedule/defer",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/ends.lua",
     "lua/defer.lua"
 );
-pub static CRON: Script = script!("schedule/cron", "#!lua", "lua/queue.lua", "lua/cron.lua");
-pub static MEND: Script = script!(
+pub static CRON: Script = queue_script!("schedule/cron", "#!lua", "lua/cron.lua");
+pub static MEND: Script = queue_script!(
     "schedule/mend",
     "#!lua flags=allow-oom",
-    "lua/queue.lua",
     "lua/records.lua",
     "lua/turns.lua",
     "lua/shown.lua",
@@ -117,8 +137,8 @@ pub static MEND: Script = script!(
 
 /// All of them, to be loaded on every connect.
 pub static ALL: &[&Script] = &[
-    &ENQUEUE, &LEASE, &SETTLE, &RENEW, &TICK, &FIND, &CHANGE, &DEAD, &PURGE, &LIST, &CONFIGURE, &STATS,
-    &DEFER, &CRON, &MEND,
+    &ENQUEUE, &LEASE, &SETTLE, &TURN, &RENEW, &TICK, &FIND, &CHANGE, &DEAD, &PURGE, &LIST, &CONFIGURE,
+    &STATS, &DEFER, &CRON, &MEND,
 ];
 
 #[cfg(test)]

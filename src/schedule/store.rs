@@ -23,11 +23,12 @@ use crate::{
         namespace::{NamespaceKeys, Namespaces},
         reply::unexpected,
     },
+    proto::v1,
     telemetry,
-    valkey::{Lane, Link, Op, Script},
+    valkey::{Lane, Link, Op, Script, decimal},
 };
 
-pub use super::answers::{Answer, Leased, Leases, Made, Settle, Ticked, bytes, number, open};
+pub use super::answers::{Answer, Leased, Leases, Made, Settle, Settled, Ticked, bytes, number, open};
 
 /// Rounds in which a script may name further buckets. Each one names all it knows of.
 const ROUNDS: usize = 16;
@@ -60,11 +61,13 @@ impl Store {
     ) -> Result<Answer> {
         for _ in 0..ROUNDS {
             let list: Vec<u64> = buckets.iter().copied().collect();
-            let (keys, packed) = queue.keys(&list);
+            let (own, packed) = queue.buckets(&list);
+            let keys: Vec<&[u8]> = queue.fixed().iter().chain(&own).map(Vec::as_slice).collect();
             let mut all = Vec::with_capacity(args.len() + 1);
-            all.push(packed);
-            all.extend(args.iter().cloned());
-            let reply = self.link.run(lane, Op::Script { script, keys, args: all }, deadline).await?;
+            all.push(&packed[..]);
+            all.extend(args.iter().map(Vec::as_slice));
+            let op = Op::ScriptRef { script, keys: &keys, args: &all };
+            let reply = self.link.run(lane, op, deadline).await?;
             let (status, mut rest) = open(reply)?;
             if status != "NEED" {
                 return Ok((status, rest));
@@ -190,10 +193,10 @@ impl Store {
             }
             let args = vec![
                 packed,
-                (want - result.leased.len()).to_string().into_bytes(),
-                lease_ms.to_string().into_bytes(),
+                decimal((want - result.leased.len()) as u64),
+                decimal(lease_ms),
                 allowed_packed.clone(),
-                gated_most.to_string().into_bytes(),
+                decimal(gated_most as u64),
                 request.unwrap_or_default().into(),
             ];
             let op = Op::Script { script: &scripts::LEASE, keys, args };
@@ -202,11 +205,12 @@ impl Store {
                 Err(_) if !result.leased.is_empty() => break,
                 reply => reply?,
             };
-            let (status, rest) = open(reply)?;
+            let (status, mut rest) = open(reply)?;
             if status == "NONE" {
                 self.absent(queue, deadline).await?;
                 return Ok(Leases::default());
             }
+            let _outcomes = rest.next();
             let needed = read_leases(rest, &mut result)?;
             for one in &result.leased {
                 queue.was_ready_in(one.number / IN_BUCKET);
@@ -219,34 +223,52 @@ impl Store {
             }
             buckets.extend(needed);
         }
-        let late = |one: &Leased| result.now.saturating_sub(one.header.due);
-        telemetry::jobs_leased(result.leased.iter().map(|one| (late(one), one.header.attempts)));
+        given_out(&result);
         Ok(result)
     }
 
     /// Settles leases; outcomes as `SettleOutcome`.
     pub async fn settle(&self, queue: &Queue, items: &[Settle], deadline: Instant) -> Result<Vec<i32>> {
+        let args = settle_args(0, 0, items);
         let buckets = items.iter().map(|item| item.number / IN_BUCKET).collect();
-        let mut args = Vec::with_capacity(2 * items.len());
-        for item in items {
-            let mut packed = Vec::with_capacity(22);
-            packed.extend(&item.number.to_be_bytes()[2..]);
-            packed.extend(&item.fence.to_be_bytes()[1..]);
-            packed.push(item.verdict);
-            packed.extend(&item.wait.map_or(0, |wait| wait + 1).to_be_bytes()[2..]);
-            packed.extend(chance());
-            args.push(packed);
-            args.push(item.sealed.clone());
-        }
-        let (status, rest) = self.call(Lane::Small, &scripts::SETTLE, queue, buckets, args, deadline).await?;
-        for item in items {
-            telemetry::settled(item.verdict);
-        }
+        let (status, mut rest) =
+            self.call(Lane::Small, &scripts::SETTLE, queue, buckets, args, deadline).await?;
+        told(items);
         if status == "NONE" {
             self.absent(queue, deadline).await?;
-            return Ok(vec![crate::proto::v1::SettleOutcome::NotFound as i32; items.len()]);
+            return Ok(vec![v1::SettleOutcome::NotFound as i32; items.len()]);
         }
-        rest.map(|value| Ok(i32::try_from(number(Some(value))?).unwrap_or(0))).collect()
+        outcomes(rest.next(), items.len())
+    }
+
+    /// Settles leases, and then leases up to `want` jobs that need no cap's leave, all in one call. There may be more to lease: what is
+    /// looked at are the buckets that are known to have ready jobs.
+    pub async fn turn(
+        &self,
+        queue: &Queue,
+        items: &[Settle],
+        (want, lease_ms): (usize, u64),
+        deadline: Instant,
+    ) -> Result<(Vec<i32>, Leases)> {
+        let mut buckets: BTreeSet<u64> = queue.ready_buckets().into_iter().collect();
+        buckets.extend(items.iter().map(|item| item.number / IN_BUCKET));
+        let args = settle_args(want, lease_ms, items);
+        let (status, mut rest) =
+            self.call(Lane::Small, &scripts::TURN, queue, buckets, args, deadline).await?;
+        told(items);
+        if status == "NONE" {
+            self.absent(queue, deadline).await?;
+            let outcomes = vec![v1::SettleOutcome::NotFound as i32; items.len()];
+            return Ok((outcomes, Leases::default()));
+        }
+        let outcomes = outcomes(rest.next(), items.len())?;
+        let mut found = Leases::default();
+        read_leases(rest, &mut found)?;
+        given_out(&found);
+        for one in &found.leased {
+            queue.was_ready_in(one.number / IN_BUCKET);
+        }
+        Ok((outcomes, found))
     }
 
     /// Renews leases: 0 lost, 1 renewed, 2 renewed and to be cancelled.
@@ -316,6 +338,48 @@ impl Store {
         }
         Ok(Some(Ticked { more: true, ..Ticked::default() }))
     }
+}
+
+/// Counts what was leased.
+fn given_out(leases: &Leases) {
+    let late = |one: &Leased| leases.now.saturating_sub(one.header.due);
+    telemetry::jobs_leased(leases.leased.iter().map(|one| (late(one), one.header.attempts)));
+}
+
+/// Counts what was settled.
+fn told(items: &[Settle]) {
+    for item in items {
+        telemetry::settled(item.verdict);
+    }
+}
+
+/// What the scripts get that settle: as those that lease, then two of each.
+fn settle_args(want: usize, lease_ms: u64, items: &[Settle]) -> Vec<Vec<u8>> {
+    let mut args = Vec::with_capacity(5 + 2 * items.len());
+    args.push(decimal(want as u64));
+    args.push(decimal(lease_ms));
+    args.extend([Vec::new(), b"0".to_vec(), Vec::new()]);
+    for item in items {
+        let mut packed = Vec::with_capacity(22);
+        packed.extend(&item.number.to_be_bytes()[2..]);
+        packed.extend(&item.fence.to_be_bytes()[1..]);
+        packed.push(item.verdict);
+        packed.extend(&item.wait.map_or(0, |wait| wait + 1).to_be_bytes()[2..]);
+        // Only what is tried again waits a random while.
+        packed.extend(if item.verdict == b'R' { chance() } else { [0; 2] });
+        args.push(packed);
+        args.push(item.sealed.clone());
+    }
+    args
+}
+
+/// Outcomes as the scripts say them: a digit each.
+fn outcomes(value: Option<Value>, count: usize) -> Result<Vec<i32>> {
+    let digits = bytes(value)?;
+    if digits.len() != count {
+        return Err(unexpected());
+    }
+    Ok(digits.into_iter().map(|digit| i32::from(digit.wrapping_sub(b'0'))).collect())
 }
 
 /// Two random bytes.

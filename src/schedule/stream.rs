@@ -11,11 +11,10 @@ use tonic::{Status, Streaming};
 
 use super::{
     Schedules,
-    handle::Handle,
+    batch::{TOGETHER, answered},
     hello, limits,
-    sealed::{self, Part},
+    settling::{check, note_progress, push, refusal},
     stopping,
-    store::{Settle, soon},
     worker::{AHEAD, Out, Worker},
 };
 use crate::{
@@ -138,7 +137,7 @@ impl Stream {
         let _ = tokio::time::timeout(Duration::from_secs(2), self.room.acquire_many(all)).await;
     }
 
-    /// Takes one message, in the order of its fields.
+    /// Takes one message.
     async fn take(&self, message: v1::WorkRequest) -> Result<()> {
         if message.hello.is_some() {
             return Err(protocol("hello came twice"));
@@ -152,20 +151,23 @@ impl Stream {
         if message.credit > limits::CREDIT_MAX {
             return Err(Error::bad_field("credit", "must be at most 1000"));
         }
-        if !message.settles.is_empty() {
-            self.settle(message.settles).await;
-        }
         if message.received > 0 {
             self.worker.received(message.received);
         }
+        // Before the settles: what they free is leased again in the same call.
         if message.credit > 0 {
             self.worker.add_credit(message.credit as usize, limits::CREDIT_MAX as usize);
         }
-        if message.heartbeat {
-            self.heartbeat().await;
-        }
+        // Before the settles too: how far a job was belongs to what ends it.
         if !message.progress.is_empty() {
             self.progress(message.progress).await;
+        }
+        let served = if message.settles.is_empty() { 0 } else { self.settle(message.settles).await };
+        if message.credit > 0 {
+            self.worker.wake_but(served);
+        }
+        if message.heartbeat {
+            self.heartbeat().await;
         }
         if message.draining {
             self.worker.drain();
@@ -173,24 +175,38 @@ impl Stream {
         Ok(())
     }
 
-    async fn settle(&self, settles: Vec<v1::WorkSettle>) {
-        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
+    /// Hands settles over in the order in which they came, and answers when they are done. Gives the queues that have some, a bit each by
+    /// their place.
+    async fn settle(&self, settles: Vec<v1::WorkSettle>) -> u64 {
+        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return 0 };
         let worker = Arc::clone(&self.worker);
-        tokio::spawn(async move {
-            let mut response = v1::WorkResponse::default();
-            let mut by_place: HashMap<usize, Vec<v1::WorkSettle>> = HashMap::new();
-            for settle in settles {
-                match check(&worker, &settle) {
-                    Ok(place) => by_place.entry(place).or_default().push(settle),
-                    Err(error) => response.errors.push(refusal(settle.lease, &error)),
+        let mut response = v1::WorkResponse::default();
+        let mut by_place: HashMap<usize, Vec<v1::WorkSettle>> = HashMap::new();
+        for settle in settles {
+            match check(&worker, &settle) {
+                Ok(place) => by_place.entry(place).or_default().push(settle),
+                Err(error) => response.errors.push(refusal(settle.lease, &error)),
+            }
+        }
+        let (mut pushed, mut served) = (Vec::new(), 0);
+        for (place, settles) in by_place {
+            for chunk in settles.chunks(TOGETHER) {
+                if let Some(settling) = push(&worker, place, chunk, &mut response).await {
+                    pushed.push(settling);
+                    served |= 1 << place;
                 }
             }
-            for (place, settles) in by_place {
-                settle_all(&worker, place, settles, &mut response).await;
+        }
+        tokio::spawn(async move {
+            for settling in pushed {
+                settling.done(&worker, &mut response).await;
             }
-            worker.send(response).await;
+            if response != v1::WorkResponse::default() {
+                worker.send(response).await;
+            }
             drop(permit);
         });
+        served
     }
 
     async fn heartbeat(&self) {
@@ -236,14 +252,22 @@ impl Stream {
         });
     }
 
+    /// As with settles: one that is said before its job's end is there before it.
     async fn progress(&self, progress: Vec<v1::WorkProgress>) {
         let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else { return };
         let worker = Arc::clone(&self.worker);
+        let mut response = v1::WorkResponse::default();
+        let mut pushed = Vec::new();
+        for one in progress {
+            match note_progress(&worker, &one).await {
+                Ok(answer) => pushed.push((one.lease, answer)),
+                Err(error) => response.errors.push(refusal(one.lease, &error)),
+            }
+        }
         tokio::spawn(async move {
-            let mut response = v1::WorkResponse::default();
-            for one in progress {
-                if let Err(error) = note_progress(&worker, &one).await {
-                    response.errors.push(refusal(one.lease, &error));
+            for (lease, answer) in pushed {
+                if let Err(error) = answered(answer, Instant::now() + SETTLE_WITHIN).await {
+                    response.errors.push(refusal(lease, &error));
                 }
             }
             if !response.errors.is_empty() {
@@ -252,109 +276,4 @@ impl Stream {
             drop(permit);
         });
     }
-}
-
-fn refusal(lease: Option<v1::LeaseRef>, error: &Error) -> v1::WorkError {
-    v1::WorkError { lease, reason: error.reason().wire().0.to_owned(), message: error.to_string() }
-}
-
-/// The place of a settle's queue, if all is well with it.
-fn check(worker: &Worker, settle: &v1::WorkSettle) -> Result<usize> {
-    let lease = settle.lease.as_ref().ok_or_else(|| Error::bad_field("settles.lease", "must be given"))?;
-    let place = worker
-        .place(&lease.queue)
-        .ok_or_else(|| Error::bad_field("settles.lease.queue", "is none of this stream's"))?;
-    limits::bytes("settles.result", settle.result.len(), limits::RESULT_MAX)?;
-    limits::bytes("settles.error", settle.error.len(), limits::ERROR_MAX)?;
-    limits::retry_after("settles.retry_after", settle.retry_after.as_ref())?;
-    v1::NackVerdict::try_from(settle.nack)
-        .map_err(|_| Error::bad_field("settles.nack", "is none of those there are"))?;
-    if lease.number >= 1 << 48 || lease.fence >= 1 << 53 {
-        return Err(Error::bad_field("settles.lease", "is no lease"));
-    }
-    Ok(place)
-}
-
-/// The settle of the wire, for the script.
-pub async fn packed(
-    handle: &Arc<Handle>,
-    (number, fence): (u64, u64),
-    verdict: v1::NackVerdict,
-    (result, error): (&[u8], &str),
-    retry_after: Option<u64>,
-) -> Result<Settle> {
-    let queue = &handle.queue.name;
-    let (verdict, part, value) = match verdict {
-        v1::NackVerdict::Unspecified => (b'A', Part::Result, result),
-        v1::NackVerdict::Retry => (b'R', Part::Error, error.as_bytes()),
-        v1::NackVerdict::Fail => (b'F', Part::Error, error.as_bytes()),
-        v1::NackVerdict::Release => (b'L', Part::Error, error.as_bytes()),
-    };
-    let sealed = if value.is_empty() {
-        Vec::new()
-    } else {
-        let keys = handle.store.keys(&handle.queue, soon()).await?;
-        sealed::seal_part(&keys, queue, number, part, value)
-    };
-    Ok(Settle { number, fence, verdict, wait: retry_after, sealed })
-}
-
-async fn settle_all(
-    worker: &Arc<Worker>,
-    place: usize,
-    settles: Vec<v1::WorkSettle>,
-    response: &mut v1::WorkResponse,
-) {
-    let handle = &worker.queues[place];
-    for chunk in settles.chunks(super::batch::TOGETHER) {
-        let mut items = Vec::with_capacity(chunk.len());
-        for settle in chunk {
-            let lease = settle.lease.clone().unwrap_or_default();
-            let verdict = v1::NackVerdict::try_from(settle.nack).unwrap_or_default();
-            let wait = limits::retry_after("", settle.retry_after.as_ref()).unwrap_or_default();
-            let of = (&settle.result[..], settle.error.as_str());
-            match packed(handle, (lease.number, lease.fence), verdict, of, wait).await {
-                Ok(item) => items.push(item),
-                Err(error) => {
-                    response.errors.push(refusal(settle.lease.clone(), &error));
-                }
-            }
-        }
-        let leases: Vec<_> = items.iter().map(|item| (item.number, item.fence)).collect();
-        match handle.batchers.settle(items, Instant::now() + SETTLE_WITHIN).await {
-            Ok(outcomes) => {
-                worker.settled(place, leases.iter().copied());
-                let queue = &handle.queue.name.queue;
-                for ((number, fence), outcome) in leases.into_iter().zip(outcomes) {
-                    let lease = Some(v1::LeaseRef { queue: queue.clone(), number, fence });
-                    response.settled.push(v1::WorkSettled { lease, outcome });
-                }
-                handle.tick_in(1_000);
-            }
-            Err(error) => {
-                for (number, fence) in leases {
-                    let lease = v1::LeaseRef { queue: handle.queue.name.queue.clone(), number, fence };
-                    response.errors.push(refusal(Some(lease), &error));
-                }
-            }
-        }
-    }
-}
-
-async fn note_progress(worker: &Worker, progress: &v1::WorkProgress) -> Result<()> {
-    limits::bytes("progress.progress", progress.progress.len(), limits::PROGRESS_MAX)?;
-    let lease = progress.lease.as_ref().ok_or_else(|| Error::bad_field("progress.lease", "must be given"))?;
-    let place = worker
-        .place(&lease.queue)
-        .ok_or_else(|| Error::bad_field("progress.lease.queue", "is none of this stream's"))?;
-    if lease.number >= 1 << 48 || lease.fence >= 1 << 53 {
-        return Err(Error::bad_field("progress.lease", "is no lease"));
-    }
-    let handle = &worker.queues[place];
-    let keys = handle.store.keys(&handle.queue, soon()).await?;
-    let sealed =
-        sealed::seal_part(&keys, &handle.queue.name, lease.number, Part::Progress, &progress.progress);
-    let settle = Settle { number: lease.number, fence: lease.fence, verdict: b'P', wait: None, sealed };
-    handle.batchers.settle(vec![settle], Instant::now() + SETTLE_WITHIN).await?;
-    Ok(())
 }

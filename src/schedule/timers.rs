@@ -175,8 +175,9 @@ async fn look(handle: &Arc<Handle>) -> Duration {
 async fn tick(handle: &Arc<Handle>) -> Result<Duration> {
     let Some(mut ticked) = handle.store.tick(&handle.queue, MOST, soon()).await? else { return Ok(IDLE) };
     if ticked.first_cron > 0 && ticked.first_cron <= ticked.now {
-        crons::fire(handle, ticked.now).await?;
-        ticked.more = true;
+        let next = crons::fire(handle, ticked.now).await?;
+        ticked.more |= next == Some(ticked.now);
+        ticked.first_cron = next.unwrap_or(0);
     }
     handle.queue.wake();
     let now = handle.timers.now();

@@ -1,7 +1,8 @@
 //! One worker stream as the runners see it: its credit, its leases, and the way to its client.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    ptr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -9,7 +10,13 @@ use prost::Message as _;
 use tokio::sync::{Notify, mpsc};
 use tonic::Status;
 
-use super::{convert, handle::Handle, queue::Queue, runner, store::Leased};
+use super::{
+    convert,
+    handle::Handle,
+    queue::Queue,
+    runner,
+    store::{Leased, Settle, Settled},
+};
 use crate::proto::v1;
 
 /// Messages that wait for the client.
@@ -104,29 +111,31 @@ impl Worker {
         self.queues.iter().position(|handle| Arc::ptr_eq(&handle.queue, queue))
     }
 
-    /// More jobs are wanted. Beyond the bound it is cut.
+    /// More jobs are wanted. Beyond the bound it is cut. Nobody is woken.
     pub fn add_credit(&self, count: usize, most: usize) {
         let mut state = self.lock();
         if !state.draining {
             state.credit = (state.credit + count).min(most);
         }
-        drop(state);
-        self.wake();
     }
 
-    fn wake(&self) {
-        for handle in &self.queues {
-            handle.queue.wake();
+    /// There is credit for all queues but some, a bit each by their place.
+    pub fn wake_but(&self, some: u64) {
+        for (place, handle) in self.queues.iter().enumerate() {
+            if some & (1 << place) == 0 {
+                handle.queue.wake();
+            }
         }
     }
 
-    /// Takes up to `most` credits for a question to Valkey.
-    pub fn reserve(&self, queue: &Arc<Queue>, most: usize) -> usize {
+    /// Takes up to `most` credits for a question to Valkey, in which its leases among `ending` end before.
+    pub fn reserve(&self, queue: &Arc<Queue>, most: usize, ending: &[Settle]) -> usize {
         let mut state = self.lock();
         if state.closed || state.draining || state.stuck {
             return 0;
         }
-        let room = self.max_in_flight.saturating_sub(state.leases.len() + state.reserved);
+        let held = (state.leases.len() + state.reserved).saturating_sub(self.ending(&state, queue, ending));
+        let room = self.max_in_flight.saturating_sub(held);
         let got = state.credit.min(room).min(most);
         if got == 0 && most > 0 && state.reserved > 0 {
             state.refused |= self.place_of(queue).map_or(0, |place| 1 << place);
@@ -134,6 +143,18 @@ impl Worker {
         state.credit -= got;
         state.reserved += got;
         got
+    }
+
+    fn ending(&self, state: &State, queue: &Arc<Queue>, settles: &[Settle]) -> usize {
+        let Some(place) = self.place_of(queue) else { return 0 };
+        let mut ended = HashSet::new();
+        for one in settles {
+            let lease = state.leases.get(&(place, one.number));
+            if one.verdict != b'P' && lease.is_some_and(|held| held.fence == one.fence) {
+                ended.insert(one.number);
+            }
+        }
+        ended.len()
     }
 
     /// Whether it waits for jobs.
@@ -162,8 +183,14 @@ impl Worker {
         }
     }
 
-    /// Sends jobs on; those of a stream that takes none any more come back.
-    pub async fn deliver(&self, handle: &Arc<Handle>, reserved: usize, leased: Vec<Leased>) -> Delivered {
+    /// Sends jobs on; those of a stream that takes none any more come back. What is new of its settles goes with them.
+    pub async fn deliver(
+        &self,
+        handle: &Arc<Handle>,
+        reserved: usize,
+        leased: Vec<Leased>,
+        news: Option<(&[Settle], &mut [Settled])>,
+    ) -> Delivered {
         let refs: Vec<(u64, u64)> = leased.iter().map(|job| (job.number, job.header.fence)).collect();
         let Some(place) = self.place_of(&handle.queue) else { return Delivered::Closed(refs) };
         let mut jobs = match convert::open_jobs(handle, leased, self.lease_ms).await {
@@ -194,7 +221,19 @@ impl Worker {
             }
         }
         // A client that reads nothing must not hold up the others of its queue.
-        let messages = packed(jobs);
+        let mut messages = packed(jobs);
+        if let (Some((settles, settled)), [first, ..]) = (news, messages.as_mut_slice()) {
+            let queue = &handle.queue.name.queue;
+            for (one, settled) in settles.iter().zip(settled) {
+                // A report of how far it is has no answer.
+                if one.verdict != b'P'
+                    && one.holder.as_ref().is_some_and(|holder| Arc::as_ptr(holder) == ptr::from_ref(self))
+                {
+                    first.settled.push(one.told(queue, settled.outcome));
+                    settled.told = true;
+                }
+            }
+        }
         if let Ok(room) = self.out.try_reserve_many(messages.len()) {
             for (room, message) in room.zip(messages) {
                 room.send(Ok(message));
@@ -230,16 +269,18 @@ impl Worker {
     /// These leases are over.
     pub fn settled(&self, place: usize, leases: impl Iterator<Item = (u64, u64)>) {
         let mut state = self.lock();
+        // Nobody could be given its credit for want of room.
+        let full = state.leases.len() + state.reserved >= self.max_in_flight;
         for (number, fence) in leases {
             if state.leases.get(&(place, number)).is_some_and(|held| held.fence == fence) {
                 state.leases.remove(&(place, number));
             }
         }
-        let waits = state.credit > 0;
+        let waits = full && state.credit > 0;
         drop(state);
         self.changed.notify_one();
         if waits {
-            self.wake();
+            self.wake_but(0);
         }
     }
 

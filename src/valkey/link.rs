@@ -313,8 +313,13 @@ impl Link {
     pub async fn subscribe(&self, channel: &[u8]) -> broadcast::Receiver<Bytes> {
         let (receiver, new) = self.inner.hub.join(channel);
         if new && let Some(generation) = self.inner.home().and_then(|home| home.current()) {
-            // When this fails the connection is gone, and the next one subscribes to everything.
-            let _ = generation.probe_lane().subscribe(channel).await;
+            // When this fails the connection is gone, and the next one subscribes to everything. One that is dead without a word
+            // gives no answer at all.
+            let mut probe = generation.probe_lane();
+            tokio::select! {
+                _ = probe.subscribe(channel) => {}
+                () = generation.dead() => {}
+            }
         }
         receiver
     }

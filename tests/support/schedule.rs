@@ -25,6 +25,23 @@ pub async fn start() -> (Valkey, Sidecar, Queue) {
     (valkey, sidecar, queue)
 }
 
+/// Ids that are taken by jobs that are not there. There must be none, whatever was killed: such an id would be taken for ever.
+pub fn taken_by_nobody(valkey: &Valkey) -> Vec<String> {
+    let mut found = Vec::new();
+    for key in valkey.keys("pannier:*:u") {
+        let prefix = key.strip_suffix('u').unwrap();
+        let taken: HashMap<Vec<u8>, Vec<u8>> = valkey.command(&["HGETALL", &key]);
+        for number in taken.into_values().filter(|entry| entry.first() != Some(&b'T')) {
+            let number: u64 = String::from_utf8(number).unwrap().parse().unwrap();
+            let (bucket, field) = (format!("{prefix}j:{}", number / 1000), (number % 1000).to_string());
+            if valkey.command::<i64>(&["HEXISTS", &bucket, &field]) == 0 {
+                found.push(format!("{key}: {number}"));
+            }
+        }
+    }
+    found
+}
+
 pub fn ms(ms: i64) -> prost_types::Duration {
     prost_types::Duration {
         seconds: ms.div_euclid(1000),

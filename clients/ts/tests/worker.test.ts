@@ -168,6 +168,14 @@ test('progress is kept with the job, the newest one; the next attempt sees it', 
   expect(last).toEqual({ sent: 150 })
 })
 
+test('progress said right before the end is kept', async () => {
+  const queue = newName()
+  work(queue, job => job.progress('nearly'))
+  for (let n = 0; n < 20; n++) await pannier.schedule.enqueue(queue, { id: `p${n}` })
+  await until('done', async () => (await pannier.schedule.getQueue(queue))?.counts.done === 20)
+  for (let n = 0; n < 20; n++) expect((await pannier.schedule.get(queue, `p${n}`))?.progress).toBe('nearly')
+})
+
 test('a result that cannot be kept is said; the job is done all the same, and not run again', async () => {
   const queue = newName()
   const problems: string[] = []

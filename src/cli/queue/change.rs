@@ -25,8 +25,8 @@ pub struct Add {
     /// Unique in the queue.
     #[arg(long, default_value = "")]
     id: String,
-    /// Due after this, such as 20s or 2h.
-    #[arg(long, value_parser = span::parse)]
+    /// Due after this, such as 20s or 2h; less than nothing is now.
+    #[arg(long, value_parser = span::parse, allow_hyphen_values = true)]
     delay: Option<Duration>,
     /// 0..8191, a smaller one goes first.
     #[arg(long, default_value_t = 0)]
@@ -96,8 +96,8 @@ pub async fn cancel(mut context: Context, queue: String, id: String) -> Outcome 
 pub struct Reschedule {
     queue: String,
     id: String,
-    /// From now, such as 20s or 2h.
-    #[arg(value_parser = span::parse)]
+    /// From now, such as 20s or 2h; less than nothing is now.
+    #[arg(value_parser = span::parse, allow_hyphen_values = true)]
     delay: Duration,
 }
 

@@ -28,6 +28,7 @@ mod tests {
         assert_eq!(ms("500ms"), Ok(500));
         assert_eq!(ms("2h 30m"), Ok(9_000_000));
         assert_eq!(ms("7d"), Ok(7 * 86_400_000));
+        assert_eq!(ms("-5s"), Ok(-5_000));
         assert!(ms("soon").is_err());
         assert_eq!(parse_limit("20/1s").map(|(max, per)| (max, per.seconds)), Ok((20, 1)));
         assert!(parse_limit("20").is_err());

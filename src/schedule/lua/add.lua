@@ -3,7 +3,6 @@
 --   that it must be at, the next one or 0, 1 = not while its last job is not final); then two of each item: packed spec, sealed payload
 -- Reply: {'OK', now, seq, packed per item: outcome, place, number, due, finished, replayed}. Nothing is written with
 --   {'NEED', seq, buckets…}, {'NONE'} (no queue) and {'MOVED'} (the cron's slot is another by now, or it is gone)
-local SPEC, SPEC_LEN = '>BBI2I2I4BBI6I5BI6c8c16', 54
 if ARGV[2] == '' and not head[1] then return {'NONE'} end
 -- Ingest and crons have no request id: there the second time is told as such.
 local NOBODY = string.rep('\0', 8)

@@ -17,7 +17,7 @@ else
 end
 for _, number in ipairs(numbers) do bucket(number) end
 if needs > 0 then return wanting() end
-preload(numbers)
+fetch(numbers)
 local changed, kept = 0, 0
 for _, number in ipairs(numbers) do
   local j = load(number)

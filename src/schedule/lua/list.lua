@@ -17,25 +17,8 @@ if state == 3 then
 end
 local zset = state == 1 and DUE or state == 2 and RDY or state == 4 and LSE or state == 6 and DEAD or DONE
 local newest_first = state >= 5
-local size = redis.call('ZCARD', zset)
 local range = newest_first and 'ZREVRANGE' or 'ZRANGE'
-local from = 0
-if ARGV[4] ~= '' then
-  local score, low, high = tonumber(ARGV[3]), 0, size
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local at = redis.call(range, zset, middle, middle, 'WITHSCORES')
-    local its = tonumber(at[2])
-    local behind
-    if newest_first then
-      behind = its < score or (its == score and at[1] < ARGV[4])
-    else
-      behind = its > score or (its == score and at[1] > ARGV[4])
-    end
-    if behind then high = middle else low = middle + 1 end
-  end
-  from = low
-end
+local from = ARGV[4] ~= '' and seek(zset, newest_first, tonumber(ARGV[3]), ARGV[4]) or 0
 local found = redis.call(range, zset, from, from + most - 1, 'WITHSCORES')
 for n = 1, #found, 2 do
   reply[#reply + 1] = int(tonumber(found[n + 1]))

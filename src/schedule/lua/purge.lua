@@ -14,10 +14,12 @@ if state == 3 then
   end
   if #members >= most then go_on = members[#members] end
 elseif state == 4 then
-  local from = tonumber(ARGV[4] ~= '' and ARGV[4] or 0)
-  local members = redis.call('ZRANGE', LSE, from, from + most - 1)
-  for _, member in ipairs(members) do found[#found + 1] = struct.unpack('>I6', member) end
-  if #members >= most then go_on = int(from + most) end
+  -- Goes on behind the last that was seen: those that were settled meanwhile make nobody be left out.
+  local from = 0
+  if ARGV[4] ~= '' then from = seek(LSE, false, struct.unpack('>I6', ARGV[4]), string.sub(ARGV[4], 7)) end
+  local members = redis.call('ZRANGE', LSE, from, from + most - 1, 'WITHSCORES')
+  for n = 1, #members, 2 do found[#found + 1] = struct.unpack('>I6', members[n]) end
+  if #members >= 2 * most then go_on = struct.pack('>I6', tonumber(members[#members])) .. members[#members - 1] end
 else
   zset = state == 1 and DUE or state == 2 and RDY or state == 6 and DEAD or DONE
   from = tonumber(ARGV[4] ~= '' and ARGV[4] or 0)

@@ -7,34 +7,37 @@ local function parse(raw)
     request = request, outcome = outcome, id = id, group = #raw > HEADER_LEN and string.sub(raw, HEADER_LEN + 1) or nil}
 end
 
--- Reads `what` of many jobs, one command a bucket; `fields(number)` are the fields of one, and as many values come back.
-local function read_all(numbers, count_, fields)
+-- Payload and progress of what was fetched.
+local sealed = {}
+-- The leases that were settled before in this call, and with which outcomes. They leave `lse` only after the next ones have joined it:
+-- no key is emptied and written again.
+local over, outcomes = {}, ''
+
+-- Reads the headers of many jobs, one command a bucket; `whole`: with payload and progress.
+local function fetch(numbers, whole)
+  local per = whole and 3 or 1
   local by_key = {}
   for _, number in ipairs(numbers) do
     local key = bucket(number)
     local asked = by_key[key]
     if not asked then
-      asked = {numbers = {}, fields = {}}
+      asked = {{}, {}}
       by_key[key] = asked
     end
-    asked.numbers[#asked.numbers + 1] = number
-    for _, name in ipairs(fields(number)) do asked.fields[#asked.fields + 1] = name end
+    local its, fields, at = asked[1], asked[2], field(number)
+    its[#its + 1] = number
+    local n = #fields
+    fields[n + 1] = at
+    if whole then fields[n + 2], fields[n + 3] = 'p' .. at, 'g' .. at end
   end
-  local values = {}
   for key, asked in pairs(by_key) do
-    local found = redis.call('HMGET', key, unpack(asked.fields))
-    for n, number in ipairs(asked.numbers) do
-      local its = {}
-      for m = 1, count_ do its[m] = found[(n - 1) * count_ + m] end
-      values[number] = its
+    local found = redis.call('HMGET', key, unpack(asked[2]))
+    for n, number in ipairs(asked[1]) do
+      local at = (n - 1) * per
+      if loaded[number] == nil then loaded[number] = found[at + 1] and parse(found[at + 1]) or false end
+      if whole then sealed[number] = {found[at + 2] or '', found[at + 3] or ''} end
     end
   end
-  return values
-end
-
-local function preload(numbers)
-  local found = read_all(numbers, 1, function(number) return {field(number)} end)
-  for number, values in pairs(found) do loaded[number] = values[1] and parse(values[1]) or false end
 end
 
 local function load(number)
@@ -58,8 +61,8 @@ write_stored = function()
       values = {}
       by_key[key] = values
     end
-    values[#values + 1] = field(number)
-    values[#values + 1] = packed(j)
+    local n = #values
+    values[n + 1], values[n + 2] = field(number), packed(j)
   end
   for key, values in pairs(by_key) do redis.call('HSET', key, unpack(values)) end
   stored = {}

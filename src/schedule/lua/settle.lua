@@ -1,19 +1,11 @@
 -- Settles leases.
--- ARGV: buckets; then two of each: packed (number, fence, verdict, wait + 1 or 0, chance in 1/65536), sealed result or error
--- Reply: {'OK', one outcome each: 1 done, 2 done before, 3 lost, 4 no such job} or {'NEED', …}
+-- Outcomes, one letter each: 1 done, 2 done before, 3 lost, 4 no such job
 -- Verdicts: A done, R failed, again, F failed for good, L given back; P is none: how far it is
-local items = {}
-for n = 2, #ARGV, 2 do
-  local i = {sealed = ARGV[n + 1]}
-  i.number, i.fence, i.verdict, i.wait, i.chance = struct.unpack('>I6I7c1I6I2', ARGV[n])
-  items[#items + 1] = i
-  bucket(i.number)
+if #items > 1 then
+  local numbers = {}
+  for n, i in ipairs(items) do numbers[n] = i.number end
+  fetch(numbers)
 end
-if needs > 0 then return wanting() end
-if not head[1] then return {'NONE'} end
-local numbers, over = {}, {}
-for n, i in ipairs(items) do numbers[n] = i.number end
-preload(numbers)
 
 local function keep(i, what)
   if i.sealed ~= '' then redis.call('HSET', bucket(i.number), what .. field(i.number), i.sealed) end
@@ -62,8 +54,6 @@ local function settle(i)
   return 1
 end
 
-local reply = {'OK'}
-for _, i in ipairs(items) do reply[#reply + 1] = settle(i) end
-if #over > 0 then redis.call('ZREM', LSE, unpack(over)) end
-finish()
-return reply
+local told = {}
+for n, i in ipairs(items) do told[n] = settle(i) end
+outcomes = table.concat(told)

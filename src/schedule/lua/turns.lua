@@ -48,8 +48,13 @@ local function enter(number, j)
     leave(number, j)
     add_due(number, j, true)
   else
-    remove_member(number, j)
-    redis.call('ZADD', GRP, 0, group_member(number, j))
+    -- Added before what it was is removed: no key is emptied and written again.
+    local member = group_member(number, j)
+    local was = redis.call('ZRANGEBYLEX', GRP, '[' .. j.group .. struct.pack('>I6', number), '(' .. j.group .. struct.pack('>I6', number + 1))
+    redis.call('ZADD', GRP, 0, member)
+    for _, old in ipairs(was) do
+      if old ~= member then redis.call('ZREM', GRP, old) end
+    end
     local turn = redis.call('HGET', GA, j.group)
     if not turn then redis.call('HSET', GA, j.group, int(number)) end
     if not turn or turn == int(number) then put(number, j) end

@@ -184,6 +184,14 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
 
   /** @internal Writes settles and progress, as many as go into one message; true: there are more. */
   write(draft: RequestDraft): boolean {
+    // First: how far a job was, said right before its end, is kept with it.
+    let notes = 0
+    for (const lease of this.#progress) {
+      if (notes++ === PROGRESS_MAX) break
+      if (lease.newProgress !== undefined && !lease.lost) draft.progress(lease, lease.newProgress)
+      lease.newProgress = undefined
+      this.#progress.delete(lease)
+    }
     let settles = 0
     for (const lease of this.#unsent) {
       if (settles === SETTLES_MAX || draft.position > MESSAGE_BYTES) break
@@ -191,13 +199,6 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
       if (lease.settle) draft.settle(lease, lease.settle)
     }
     this.#unsent = settles === this.#unsent.length ? [] : this.#unsent.slice(settles)
-    let notes = 0
-    for (const lease of this.#progress) {
-      if (notes++ === PROGRESS_MAX) break
-      if (lease.newProgress !== undefined && !lease.settle && !lease.lost) draft.progress(lease, lease.newProgress)
-      lease.newProgress = undefined
-      this.#progress.delete(lease)
-    }
     return this.#unsent.length > 0 || this.#progress.size > 0
   }
 

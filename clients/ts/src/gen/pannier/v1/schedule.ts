@@ -314,7 +314,7 @@ export interface WorkRequest {
   credit: number;
   /** Renews every lease of the stream. Send one each third of the lease: a stream that is silent for one lease is closed. */
   heartbeat: boolean;
-  /** ≤ 100. */
+  /** ≤ 100. They come before the settles of the same message. */
   progress: WorkProgress[];
   /**
    * Send no more jobs: what was not received goes back; `quiet` comes when nothing is on its way any more, and the stream ends
