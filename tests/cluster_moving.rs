@@ -162,7 +162,7 @@ async fn nothing_is_torn_lost_or_done_twice() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     // Those that hold several keys: the queue's, the caps', the blob's, and two others by chance. There and back again.
     let mover = Arc::clone(&cluster);
-    let moved = tokio::task::spawn_blocking(move || {
+    let there_and_back = tokio::task::spawn_blocking(move || {
         let mut slots = mover.slots_with(2);
         slots.truncate(if std::env::var_os("PANNIER_SOAK").is_some() { usize::MAX } else { 12 });
         for slot in &slots {
@@ -175,8 +175,8 @@ async fn nothing_is_torn_lost_or_done_twice() {
     .await
     .unwrap();
     stop.store(true, Ordering::SeqCst);
-    println!("{moved} slots went there and back");
-    assert!(moved >= 3, "only {moved} slots were moved");
+    println!("{there_and_back} slots went there and back");
+    assert!(there_and_back >= 3, "only {there_and_back} slots were moved");
     for (what, task) in tasks {
         let count = task.await.unwrap();
         println!("{what}: {count}");

@@ -327,8 +327,11 @@ fn durability(text: &str) -> Result<Durability, String> {
         "memory" => Ok(Durability::Memory),
         "aof" => Ok(Durability::Aof),
         "fsync" => Ok(Durability::Fsync),
-        // A level that is asked for must be true of every reply, and commits do not wait for replicas.
-        "replicas" => Err("`replicas` is not there yet; memory, aof and fsync are".to_owned()),
+        // A level that is asked for must be true of every reply, and only commits wait for replicas.
+        "replicas" => {
+            Err("`replicas` is asked for by each commit (min_durability); memory, aof and fsync are for all"
+                .to_owned())
+        }
         _ => Err(format!("`{text}` is none of memory, aof, fsync")),
     }
 }

@@ -142,7 +142,7 @@ impl Keeper<'_> {
     async fn give_up(&self, why: String) {
         tracing::error!("{why}");
         self.inner.fail_start(StartError::Config(why));
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn is_well(&self) -> bool {

@@ -57,6 +57,8 @@ pub(super) struct Inner {
     /// Host and port, or socket: for logs.
     pub label: String,
     pub kinds: Vec<String>,
+    /// The database's own hash: where calls without a key go, and subscriptions.
+    home_key: Vec<u8>,
     /// Asks for a new look at who serves what.
     pub look: Notify,
     /// Looks that were taken.
@@ -86,8 +88,10 @@ impl Inner {
         label: String,
     ) -> Self {
         let why = format!("connecting to {label}");
+        let names = Names::new(&config.env);
         Self {
-            names: Names::new(&config.env),
+            home_key: names.meta().into_bytes(),
+            names,
             config,
             keyring,
             scripts,
@@ -176,7 +180,7 @@ impl Inner {
 
     /// The shard that subscriptions are made at: the one of the database's own hash.
     pub fn home(&self) -> Option<Arc<Shard>> {
-        self.shards.borrow().of_key(self.names.meta().as_bytes()).cloned()
+        self.shards.borrow().of_key(&self.home_key).cloned()
     }
 
     /// The same from those that are known, while nobody adds one.
@@ -320,14 +324,7 @@ impl Inner {
     /// The shard that a call for `key` would be sent to at once.
     pub fn ready_shard(&self, key: Option<&[u8]>) -> Option<u64> {
         let shards = self.shards.borrow();
-        let meta;
-        let key = match key {
-            Some(key) => key,
-            None => {
-                meta = self.names.meta();
-                meta.as_bytes()
-            }
-        };
+        let key = key.unwrap_or(&self.home_key);
         shards.of_key(key).filter(|shard| shard.current().is_some()).map(|shard| shard.id)
     }
 
@@ -342,15 +339,7 @@ impl Inner {
         loop {
             {
                 let shards = shards.borrow_and_update();
-                let meta;
-                let key = match key {
-                    Some(key) => key,
-                    None if !shards.is_cluster() => b"",
-                    None => {
-                        meta = self.names.meta();
-                        meta.as_bytes()
-                    }
-                };
+                let key = key.unwrap_or(&self.home_key);
                 if let Some(shard) = shards.of_key(key) {
                     return Ok(Arc::clone(shard));
                 }
@@ -417,10 +406,10 @@ impl Inner {
             // Only after the wait for a connection is it known which database is ours.
             self.shard(Some(&key), deadline).await?.wait_ready(deadline).await?;
             let id = self.store_id().unwrap_or_default();
-            let marker = marker(id);
+            let mark = marker(id);
             let mut ops = vec![
                 command("GET", &[ENVIRONMENT.as_bytes()]),
-                command("ZSCORE", &[&index, marker.as_bytes()]),
+                command("ZSCORE", &[&index, mark.as_bytes()]),
                 command("ZSCORE", &[&index, &tag.as_bytes()[..]]),
             ];
             // Looked for after the index: an owner made meanwhile is there by now.

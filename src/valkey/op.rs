@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn a_key_tells_the_slot() {
+        static SCRIPT: Script = Script::new("one", "return 1");
         let mut get = redis::cmd("GET");
         get.arg("{tag}:h");
         assert_eq!(Op::Cmd(get).key(), Some(&b"{tag}:h"[..]));
         let mut scan = redis::cmd("scan");
         scan.arg(0);
         assert_eq!(Op::Cmd(scan).key(), None);
-        static SCRIPT: Script = Script::new("one", "return 1");
         let keys: &[&[u8]] = &[b"{tag}:h", b"{tag}:r"];
         assert_eq!(Op::ScriptRef { script: &SCRIPT, keys, args: &[] }.key(), Some(&b"{tag}:h"[..]));
     }

@@ -25,7 +25,7 @@ pub(super) struct Sentinels {
     /// What they watch the primary as.
     name: String,
     /// The Sentinels; the one that answered last comes first.
-    sentinels: Vec<Endpoint>,
+    places: Vec<Endpoint>,
     /// User, password and TLS of the primary.
     template: Endpoint,
     /// The turn among the names that the primary's certificate may be for.
@@ -41,8 +41,8 @@ impl Sentinels {
     ) -> Result<Self, StartError> {
         let none = || StartError::Config("the Valkey URL names no Sentinel".into());
         let template = seeds.first().ok_or_else(none)?.clone();
-        let sentinels = seeds.iter().map(|seed| seed.for_sentinel(password)).collect::<Result<_, _>>()?;
-        Ok(Self { name, sentinels, template, turn: 0 })
+        let places = seeds.iter().map(|seed| seed.for_sentinel(password)).collect::<Result<_, _>>()?;
+        Ok(Self { name, places, template, turn: 0 })
     }
 
     /// The primary, as the first Sentinel that answers names it.
@@ -70,12 +70,12 @@ impl Sentinels {
 
     async fn ask_all(&mut self) -> Result<Place, String> {
         let mut whys = Vec::new();
-        for at in 0..self.sentinels.len() {
-            let sentinel = &self.sentinels[at];
+        for at in 0..self.places.len() {
+            let sentinel = &self.places[at];
             let answer = timeout(ANSWER_WITHIN, ask_one(sentinel, &self.name)).await;
             match answer.unwrap_or_else(|_| Err("no answer".into())) {
                 Ok(place) => {
-                    self.sentinels.swap(0, at);
+                    self.places.swap(0, at);
                     return Ok(place);
                 }
                 Err(why) => whys.push(format!("Sentinel {sentinel}: {why}")),

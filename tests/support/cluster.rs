@@ -8,7 +8,7 @@ use std::{
 use super::valkey::{Valkey, ValkeyOptions, free_port};
 
 /// What a node may be silent for before the others call it failed.
-pub const NODE_TIMEOUT: Duration = Duration::from_millis(1000);
+pub const NODE_TIMEOUT: Duration = Duration::from_secs(1);
 const SLOTS: usize = 16_384;
 
 /// Some primaries, each with its replicas. Nodes keep their place in `nodes`, whatever their role becomes.
