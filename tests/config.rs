@@ -94,7 +94,7 @@ fn a_wrong_value_is_refused_where_it_was_given() {
         ("max-blob", "17GiB", "16GiB"),
         ("bulk-rate", "100KiB", "at least 1MiB"),
         ("durability", "best", "memory, aof, fsync"),
-        ("durability", "replicas", "not there yet"),
+        ("durability", "replicas", "min_durability"),
         ("log-level", "loud", "debug"),
         ("log-format", "xml", "json"),
         ("socket", &format!("/tmp/{}", "x".repeat(100)), "at most 100"),
