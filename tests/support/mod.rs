@@ -17,6 +17,7 @@ pub mod admin_http;
 pub mod attach;
 pub mod blob;
 pub mod caps;
+pub mod chaos;
 pub mod cli;
 pub mod cluster;
 pub mod conversations;
@@ -33,6 +34,7 @@ pub mod sentinel;
 pub mod small;
 pub mod unary;
 pub mod valkey;
+pub mod wire;
 
 use std::{
     ffi::OsString,
