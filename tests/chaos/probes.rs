@@ -47,14 +47,14 @@ macro_rules! probe {
 /// All of them, after [`super::setup::prepare`].
 pub fn all(namespace: &str, facts: &Facts) -> Vec<Probe> {
     let mut all = Vec::new();
-    sessions_and_blobs(&mut all, namespace);
+    sessions_and_blobs(&mut all, namespace, facts);
     small(&mut all, namespace, facts);
     jobs(&mut all, namespace, facts);
     queues(&mut all, namespace);
     all
 }
 
-fn sessions_and_blobs(all: &mut Vec<Probe>, ns: &str) {
+fn sessions_and_blobs(all: &mut Vec<Probe>, ns: &str, facts: &Facts) {
     let ns = || ns.to_owned();
     let query = || vec![v1::Query { r#type: "session".into(), ids: vec!["1.0".into()] }];
     let at = |session: &str| session.to_owned();
@@ -72,7 +72,7 @@ fn sessions_and_blobs(all: &mut Vec<Probe>, ns: &str) {
     probe!(all, Blob, stat_blob, "StatBlob", None, v1::StatBlobRequest { namespace: ns(), blob: at("blob") });
     probe!(all, Blob, list_blobs, "ListBlobs", None, v1::ListBlobsRequest { namespace: ns(), ..Default::default() });
     probe!(all, Blob, list_generations, "ListGenerations", None, v1::ListGenerationsRequest { namespace: ns(), blob: at("blob") });
-    probe!(all, Blob, rollback_blob, "RollbackBlob", Some(Kind::Blob), v1::RollbackBlobRequest { namespace: ns(), blob: at("RollbackBlob"), generation: 1, ..Default::default() });
+    probe!(all, Blob, rollback_blob, "RollbackBlob", Some(Kind::Blob), v1::RollbackBlobRequest { namespace: ns(), blob: at("RollbackBlob"), generation: facts.fence("RollbackBlob"), ..Default::default() });
     probe!(all, Blob, delete_blob, "DeleteBlob", Some(Kind::Blob), v1::DeleteBlobRequest { namespace: ns(), blob: at("DeleteBlob"), ..Default::default() });
     probe!(all, Blob, restore_blob, "RestoreBlob", Some(Kind::Blob), v1::RestoreBlobRequest { namespace: ns(), blob: at("RestoreBlob"), ..Default::default() });
 

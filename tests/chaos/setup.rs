@@ -16,6 +16,7 @@ use super::support::{
 /// What only the setup knows.
 #[derive(Default)]
 pub struct Facts {
+    /// Of claims, and generations of blobs.
     fences: HashMap<&'static str, u64>,
     leases: HashMap<&'static str, v1::LeaseRef>,
 }
@@ -33,7 +34,7 @@ impl Facts {
 pub fn cron() -> v1::Cron {
     v1::Cron {
         id: "c".into(),
-        schedule: Some(v1::cron::Schedule::Every(super::support::schedule::ms(86_400_000))),
+        rule: Some(v1::cron::Rule::Every(super::support::schedule::ms(86_400_000))),
         template: Some(v1::JobSpec { id: String::new(), ..job("x") }),
         ..Default::default()
     }
@@ -43,7 +44,7 @@ pub fn cron() -> v1::Cron {
 pub async fn prepare(sidecar: &Sidecar, namespace: &str) -> Facts {
     let mut facts = Facts::default();
     sessions(sidecar, namespace).await;
-    blobs(sidecar, namespace).await;
+    blobs(sidecar, namespace, &mut facts).await;
     small(sidecar, namespace, &mut facts).await;
     queues(sidecar, namespace, &mut facts).await;
     facts
@@ -63,7 +64,7 @@ async fn sessions(sidecar: &Sidecar, namespace: &str) {
     sidecar.sessions().delete_session(delete).await.unwrap();
 }
 
-async fn blobs(sidecar: &Sidecar, namespace: &str) {
+async fn blobs(sidecar: &Sidecar, namespace: &str, facts: &mut Facts) {
     let blobs = sidecar.blobs();
     for name in ["blob", "RollbackBlob", "DeleteBlob", "RestoreBlob"] {
         for content in [&b"first"[..], &b"the second"[..]] {
@@ -71,7 +72,9 @@ async fn blobs(sidecar: &Sidecar, namespace: &str) {
             let saving = blobs.begin(header).await;
             saving.send(chunk(content)).await;
             saving.send(finish(content)).await;
-            saving.end().await.unwrap();
+            let saved = saving.end().await.unwrap().blob.unwrap();
+            // The first one's, to go back to.
+            facts.fences.entry(name).or_insert(saved.generation);
         }
     }
     let (namespace, blob) = (namespace.to_owned(), "RestoreBlob".to_owned());

@@ -26,7 +26,7 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
             let request = v1::GetSessionRequest { namespace: ns, session: name };
             let answer = sidecar.sessions().get_session(request).await.unwrap().into_inner();
             let (revision, held) =
-                answer.session.map_or((0, false), |one| (one.revision, one.lease.is_some_and(|lease| lease.held)));
+                answer.session.map_or((0, false), |one| (one.revision, one.lease.is_some_and(|lease| lease.live)));
             format!("exists {} revision {revision} held {held} archives {}", answer.exists, answer.archives.len())
         }
         Kind::Blob => {
@@ -47,7 +47,7 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
             }
             let peek = v1::PeekRequest { namespace: ns, policies: vec![name], ..Default::default() };
             let usage = sidecar.caps().peek(peek).await.unwrap().into_inner().policies.remove(0).usage.unwrap();
-            format!("used {} reserved {}", usage.used, usage.reserved)
+            format!("used {} remaining {:?}", usage.used, usage.remaining)
         }
         Kind::Queue => {
             let mut client = v1::schedule_service_client::ScheduleServiceClient::new(sidecar.channel());

@@ -28,6 +28,7 @@ pub mod folder;
 pub mod keys;
 pub mod leak;
 pub mod link;
+pub mod process;
 pub mod random;
 pub mod schedule;
 pub mod sentinel;
