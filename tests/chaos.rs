@@ -85,7 +85,7 @@ async fn calm(sidecar: &Sidecar) -> Calm {
     for probe in &probes {
         let shows = !matches!(probe.writes, None | Some(Kind::Claim | Kind::Untold));
         let unseen = ["TouchConversation", "ExtendJobs", "RescheduleJob", "Confirm"].contains(&probe.rpc);
-        assert!(!shows || unseen || before[probe.rpc] != after[probe.rpc], "{} changes nothing", probe.rpc);
+        assert!(!shows || unseen || before[probe.rpc] != after[probe.rpc], "{} changes nothing: {:?}", probe.rpc, after[probe.rpc]);
     }
     let claims = claims(sidecar, "calm", &probes).await;
     Calm { before, after, claims, again }

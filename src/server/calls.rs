@@ -238,7 +238,12 @@ where
             name_the_limit(response.headers_mut());
             in_flight.observed.ends_as(response.headers());
             let guards = Guards { deadline, writes, denial, revoked, memory, in_flight };
-            Ok(response.map(|body| Body::new(Guarded::new(body, guards))))
+            let (head, body) = response.into_parts();
+            let mut body = Guarded::new(body, guards);
+            if !streams {
+                body.begin().await;
+            }
+            Ok(Response::from_parts(head, Body::new(body)))
         })
     }
 }

@@ -2,6 +2,7 @@
 //! in the middle of a stream.
 
 use std::{
+    future::poll_fn,
     panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
@@ -29,6 +30,8 @@ pub struct Guarded {
     denial: Denial,
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     over: bool,
+    /// A frame that was looked at before it was asked for.
+    ahead: Option<Frame<Bytes>>,
     memory: Memory,
     in_flight: InFlight,
 }
@@ -52,7 +55,16 @@ impl Guarded {
         let Guards { deadline, writes, denial, revoked, memory, in_flight } = guards;
         let deadline = deadline.map(|at| Box::pin(sleep_until(at)));
         let revoked = revoked.map(|revoked| Box::pin(revoked.cancelled_owned()));
-        Self { body, deadline, writes, denial, revoked, over: false, memory, in_flight }
+        Self { body, deadline, writes, denial, revoked, over: false, ahead: None, memory, in_flight }
+    }
+
+    /// Makes the first frame now, if that needs no waiting. hyper asks for it only when there is room for it on the line, and until
+    /// then the reply of a client that does not read would take memory that nobody counts.
+    pub async fn begin(&mut self) {
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut *self).poll_frame(cx))).await;
+        if let Poll::Ready(Some(Ok(frame))) = first {
+            self.ahead = Some(frame);
+        }
     }
 
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -73,6 +85,9 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(frame) = self.ahead.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         if self.over {
             return Poll::Ready(None);
         }
@@ -115,7 +130,7 @@ impl HttpBody for Guarded {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.over || self.body.is_end_stream()
+        self.ahead.is_none() && (self.over || self.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
