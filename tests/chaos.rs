@@ -57,6 +57,17 @@ async fn claims(sidecar: &Sidecar, namespace: &str, probes: &[Probe]) -> States 
     states
 }
 
+fn differences(found: &States, wanted: &States) -> Vec<String> {
+    assert_eq!(found.len(), wanted.len());
+    let pairs = found.iter().filter(|(rpc, state)| wanted[*rpc] != **state);
+    pairs.map(|(rpc, state)| format!("{rpc}: {state}; wanted: {}", wanted[rpc])).collect()
+}
+
+fn assert_same(found: &States, wanted: &States, what: &str) {
+    let differences = differences(found, wanted);
+    assert!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
+}
+
 /// What the calls do when nothing is wrong.
 struct Calm {
     before: States,
@@ -80,7 +91,7 @@ async fn calm(sidecar: &Sidecar) -> Calm {
         let code = (probe.call)(wire.clone()).await.err().map_or(Code::Ok, |status| status.code());
         again.insert(probe.rpc, code);
     }
-    assert_eq!(states(sidecar, "calm", &probes).await, after, "the same calls again change nothing");
+    assert_same(&states(sidecar, "calm", &probes).await, &after, "the same calls again");
     // Else nothing would be seen below.
     for probe in &probes {
         let shows = !matches!(probe.writes, None | Some(Kind::Claim | Kind::Untold));
@@ -113,7 +124,7 @@ async fn suffer(sidecar: &Sidecar, network: &Network, fault: Fault, calm: &Calm,
     let namespace = format!("round {round}");
     let facts = setup::prepare(sidecar, &namespace).await;
     let probes = probes::all(&namespace, &facts);
-    assert_eq!(states(sidecar, &namespace, &probes).await, calm.before);
+    assert_same(&states(sidecar, &namespace, &probes).await, &calm.before, "another beginning");
     let wire = Wire::to(sidecar, DEADLINE_MS).await;
 
     network.suffer(fault);
@@ -158,8 +169,9 @@ async fn suffer(sidecar: &Sidecar, network: &Network, fault: Fault, calm: &Calm,
         let repeated = calm.again[probe.rpc];
         assert!(code == Code::Ok || code == repeated, "{fault:?}: {} again: {code:?}, {:?}", probe.rpc, call.refused);
     }
-    assert_eq!(states(sidecar, &namespace, &probes).await, calm.after, "{fault:?}: an effect is not there once");
-    assert_eq!(claims(sidecar, &namespace, &probes).await, calm.claims, "{fault:?}");
+    let what = format!("{fault:?}: not done once");
+    assert_same(&states(sidecar, &namespace, &probes).await, &calm.after, &what);
+    assert_same(&claims(sidecar, &namespace, &probes).await, &calm.claims, &what);
     let failed: Vec<_> = calls.iter().filter_map(|call| call.refused.as_ref()).collect();
     let unknown = failed.iter().filter(|refused| refused.outcome_unknown()).count();
     println!("{fault:?}: {} calls, {} refused, {unknown} in doubt, back after {back:?}", calls.len(), failed.len());

@@ -51,10 +51,14 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
         }
         Kind::Queue => {
             let mut client = v1::schedule_service_client::ScheduleServiceClient::new(sidecar.channel());
+            let list = v1::ListCronsRequest { namespace: ns.clone(), queue: name.clone(), ..Default::default() };
+            let crons = client.list_crons(list).await.unwrap().into_inner().crons.len();
             let request = v1::GetQueueRequest { namespace: ns, queue: name };
             let queue = client.get_queue(request).await.unwrap().into_inner().queue.unwrap_or_default();
             let concurrency = queue.settings.and_then(|settings| settings.concurrency);
-            format!("{:?} paused {} concurrency {concurrency:?}", queue.counts.unwrap_or_default(), queue.paused)
+            // One that was deleted is counted for a minute more.
+            let counts = v1::QueueCounts { crons: 0, ..queue.counts.unwrap_or_default() };
+            format!("{counts:?} crons {crons} paused {} concurrency {concurrency:?}", queue.paused)
         }
         Kind::Claim | Kind::Untold => String::new(),
     }
