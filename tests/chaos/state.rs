@@ -38,7 +38,7 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
         Kind::Chat => {
             let request = v1::GetConversationRequest { namespace: ns, id: name };
             let state = sidecar.conversations().get_conversation(request).await.unwrap().into_inner().state.unwrap();
-            format!("exists {} step {} version {}", state.exists, state.step, state.version)
+            format!("exists {} step {}", state.exists, state.step)
         }
         Kind::Cap => {
             let get = v1::GetPolicyRequest { namespace: ns.clone(), name: name.clone() };
