@@ -96,7 +96,12 @@ async fn calm(sidecar: &Sidecar) -> Calm {
     for probe in &probes {
         let shows = !matches!(probe.writes, None | Some(Kind::Claim | Kind::Untold));
         let unseen = ["TouchConversation", "ExtendJobs", "RescheduleJob", "Confirm"].contains(&probe.rpc);
-        assert!(!shows || unseen || before[probe.rpc] != after[probe.rpc], "{} changes nothing: {:?}", probe.rpc, after[probe.rpc]);
+        assert!(
+            !shows || unseen || before[probe.rpc] != after[probe.rpc],
+            "{} changes nothing: {:?}",
+            probe.rpc,
+            after[probe.rpc]
+        );
     }
     let claims = claims(sidecar, "calm", &probes).await;
     Calm { before, after, claims, again }
@@ -167,14 +172,23 @@ async fn suffer(sidecar: &Sidecar, network: &Network, fault: Fault, calm: &Calm,
     for (probe, call) in probes.iter().zip(&calls) {
         let code = (probe.call)(patient.clone()).await.err().map_or(Code::Ok, |status| status.code());
         let repeated = calm.again[probe.rpc];
-        assert!(code == Code::Ok || code == repeated, "{fault:?}: {} again: {code:?}, {:?}", probe.rpc, call.refused);
+        assert!(
+            code == Code::Ok || code == repeated,
+            "{fault:?}: {} again: {code:?}, {:?}",
+            probe.rpc,
+            call.refused
+        );
     }
     let what = format!("{fault:?}: not done once");
     assert_same(&states(sidecar, &namespace, &probes).await, &calm.after, &what);
     assert_same(&claims(sidecar, &namespace, &probes).await, &calm.claims, &what);
     let failed: Vec<_> = calls.iter().filter_map(|call| call.refused.as_ref()).collect();
     let unknown = failed.iter().filter(|refused| refused.outcome_unknown()).count();
-    println!("{fault:?}: {} calls, {} refused, {unknown} in doubt, back after {back:?}", calls.len(), failed.len());
+    println!(
+        "{fault:?}: {} calls, {} refused, {unknown} in doubt, back after {back:?}",
+        calls.len(),
+        failed.len()
+    );
     match fault {
         Fault::None | Fault::CloseOld => assert!(failed.is_empty(), "{fault:?} needs no failure: {failed:?}"),
         Fault::Silent | Fault::NoReplies => assert!(unknown > 0 && failed.len() > calls.len() / 2),

@@ -29,7 +29,8 @@ const MIB: usize = 1 << 20;
 /// Refused for want of room, and told when to come again.
 fn is_shed(status: &Status) -> bool {
     let refused = Refused::of_status(status);
-    let shed = refused.code == Code::ResourceExhausted && ["TOO_MANY_IN_FLIGHT", "QUOTA"].contains(&refused.reason.as_str());
+    let shed = refused.code == Code::ResourceExhausted
+        && ["TOO_MANY_IN_FLIGHT", "QUOTA"].contains(&refused.reason.as_str());
     assert!(!shed || refused.retry, "not told when to come again: {refused:?}");
     assert!(!shed || !refused.outcome_unknown(), "nothing was done: {refused:?}");
     shed
@@ -197,7 +198,10 @@ struct Seen {
 impl Seen {
     fn at(times: &mut [Duration], percent: usize) -> Duration {
         times.sort_unstable();
-        times.get((times.len() * percent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or_default()
+        times
+            .get((times.len() * percent / 100).min(times.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or_default()
     }
 
     fn tell(&mut self, what: &str, over: Duration) -> Duration {
@@ -215,7 +219,13 @@ impl Seen {
 
 /// So many callers, each with one commit at a time on a session of its own, for so long. Those who are refused come again when
 /// they were told to.
-async fn drive(sidecar: &Sidecar, callers: usize, size: usize, during: Duration, op_seq: &Arc<AtomicU64>) -> Seen {
+async fn drive(
+    sidecar: &Sidecar,
+    callers: usize,
+    size: usize,
+    during: Duration,
+    op_seq: &Arc<AtomicU64>,
+) -> Seen {
     let (stop, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
     let mut tasks = Vec::new();
     let mut wires = Vec::new();
@@ -294,7 +304,10 @@ async fn ten_times_too_much_is_shed_within_memory_and_leaves_no_trace() {
     let over_p99 = over.tell("ten times capacity", during);
     let most = most.load(Ordering::Relaxed) as usize;
     println!("memory: {} MiB before, {} MiB at most; budgets of 64 MiB and 32 MiB", before / MIB, most / MIB);
-    println!("p99 of what was accepted: {:.1} times that at half load", over_p99.as_secs_f64() / half_p99.as_secs_f64());
+    println!(
+        "p99 of what was accepted: {:.1} times that at half load",
+        over_p99.as_secs_f64() / half_p99.as_secs_f64()
+    );
     assert!(most < before + BUDGET + 32 * MIB, "{} MiB", most / MIB);
     assert!(!over.accepted.is_empty() && over.shed.len() > over.accepted.len() / 10, "it was not overload");
     // The machine is shared with the 320 callers: what counts is that nobody queues.
@@ -321,8 +334,7 @@ async fn readers_that_do_not_read_cost_others_nothing_but_a_refusal() {
     let stream = tokio::net::UnixStream::connect(&sidecar.socket).await.unwrap();
     let mut builder = hyper::client::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
     builder.initial_stream_window_size(64 << 10).initial_connection_window_size(64 << 10);
-    let (sender, connection) =
-        builder.handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    let (sender, connection) = builder.handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     let query = v1::Query { r#type: "session".into(), ids: vec!["1.0".into()] };
     let request = v1::GetRecordsRequest { session: "bot".into(), queries: vec![query], ..Default::default() };
@@ -340,7 +352,9 @@ async fn readers_that_do_not_read_cost_others_nothing_but_a_refusal() {
     // A refusal needs no room on the line: it is read.
     for response in &mut unread {
         let body = std::pin::Pin::new(response.body_mut());
-        let frame = tokio::time::timeout(Duration::from_millis(5), http_body_util::BodyExt::frame(body.get_mut())).await;
+        let frame =
+            tokio::time::timeout(Duration::from_millis(5), http_body_util::BodyExt::frame(body.get_mut()))
+                .await;
         refused += usize::from(matches!(frame, Ok(Some(Ok(frame))) if frame.is_trailers()));
     }
     println!("{} replies, {refused} of them refused, {} MiB more than before", unread.len(), grown / MIB);

@@ -1,7 +1,13 @@
 //! Many attached sessions on one sidecar: what an idle one takes of its memory, what renewing their leases costs, and what a commit
 //! among them takes. `make bench-fleet` runs it at full count.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::cast_precision_loss)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss
+)]
 
 mod support;
 
@@ -47,7 +53,7 @@ async fn attach(channels: &[Channel], numbers: std::ops::Range<usize>) -> Vec<At
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_session_takes_little_and_a_commit_among_many_no_longer() {
     let soak = std::env::var_os("PANNIER_SOAK").is_some();
-    let count = if soak { 10_000 } else { 1_000 };
+    let count: usize = if soak { 10_000 } else { 1_000 };
     let valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "everysec"));
     let envs = vec![("PANNIER_LOG_LEVEL".into(), "warn".into())];
     let sidecar = Sidecar::start(Options { envs, ..Options::with(&valkey) }).await;
@@ -69,8 +75,16 @@ async fn an_idle_session_takes_little_and_a_commit_among_many_no_longer() {
     let each = resident(sidecar.pid()).saturating_sub(before) / (count - 10);
     let many = median(&mut bots[..10], 42).await;
     let ratio = many.as_secs_f64() / few.as_secs_f64();
-    println!("memory: {:.1} KiB an idle session, {} MiB in all", each as f64 / 1024.0, resident(sidecar.pid()) >> 20);
-    println!("renewals (each session every 10 s): {:.1} % of one core, {:.0} us each", busy * 100.0, busy * 1e7 / count as f64);
+    println!(
+        "memory: {:.1} KiB an idle session, {} MiB in all",
+        each as f64 / 1024.0,
+        resident(sidecar.pid()) >> 20
+    );
+    println!(
+        "renewals (each session every 10 s): {:.1} % of one core, {:.0} us each",
+        busy * 100.0,
+        busy * 1e7 / count as f64
+    );
     println!("commit, median: {few:.1?} beside 10 sessions, {many:.1?} beside {count}: {ratio:.2} times");
     println!("descriptors: {}", descriptors(sidecar.pid()));
     assert!(each <= MOST, "{each} bytes an idle session");

@@ -4,12 +4,16 @@
 
 mod support;
 
-use std::{fs, time::{Duration, Instant}};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use pannier::proto::v1;
 use support::{
-    Options, Sidecar, is_alive,
+    Options, Sidecar,
     attach::{Attach, open, put},
+    is_alive,
     process::{descriptors, resident},
     unary::{Unary, commit},
 };
@@ -44,7 +48,11 @@ async fn cycles_leave_no_descriptor_socket_or_child() {
     let begun = Instant::now();
     for round in 1..=rounds() {
         let valkey = sidecar.embedded_pid();
-        assert_eq!(children(sidecar.pid()), [u32::try_from(valkey.as_raw_nonzero().get()).unwrap()], "round {round}");
+        assert_eq!(
+            children(sidecar.pid()),
+            [u32::try_from(valkey.as_raw_nonzero().get()).unwrap()],
+            "round {round}"
+        );
         let mut unary = Unary::of(&sidecar);
         if round == 1 {
             let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
@@ -96,7 +104,11 @@ async fn clients_that_come_and_go_leave_no_descriptor_and_no_memory() {
     }
     let begun = Instant::now();
     while descriptors(sidecar.pid()) > fds + 2 {
-        assert!(begun.elapsed() < Duration::from_secs(10), "{} descriptors, {fds} before", descriptors(sidecar.pid()));
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{} descriptors, {fds} before",
+            descriptors(sidecar.pid())
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let grown = resident(sidecar.pid()).saturating_sub(memory);

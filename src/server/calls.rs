@@ -23,7 +23,7 @@ use tonic::{body::Body, service::Routes};
 use tower::Service;
 
 use super::{
-    guarded::{Guards, Guarded, name_the_limit, panicked, revocation, timed_out},
+    guarded::{Guarded, Guards, name_the_limit, panicked, revocation, timed_out},
     peer::Entrance,
     weighed::{CALL, Weighed},
 };
@@ -197,9 +197,8 @@ where
         let denial = Denial::default();
         let request = match streams {
             true => request.map(Body::new),
-            false => request.map(|body| {
-                Body::new(Weighed::new(body, Arc::clone(&in_flight.held), Arc::clone(&denial)))
-            }),
+            false => request
+                .map(|body| Body::new(Weighed::new(body, Arc::clone(&in_flight.held), Arc::clone(&denial)))),
         };
         let request = match rule {
             Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => {
@@ -280,7 +279,7 @@ impl Drop for InFlight {
 /// Whether a call that was cut off may have changed something.
 fn may_write(path: &str) -> bool {
     let method = path.rsplit('/').next().unwrap_or_default();
-    !["Get", "List", "Stat", "Fetch", "Peek", "ServerInfo", "Check", "Watch"]
+    !["Get", "List", "Stat", "Fetch", "Peek", "ServerInfo", "KeyStatus", "Doctor", "Check", "Watch"]
         .iter()
         .any(|reading| method.starts_with(reading))
 }
@@ -336,6 +335,8 @@ mod tests {
         assert!(may_write("/pannier.v1.SessionService/CommitRecords"));
         assert!(may_write("/pannier.v1.SessionService/Attach"));
         assert!(!may_write("/pannier.v1.SessionService/GetRecords"));
+        assert!(!may_write("/pannier.v1.AdminService/KeyStatus"));
+        assert!(!may_write("/pannier.v1.AdminService/Doctor"));
         let status = timed_out(true);
         assert_eq!(status.code(), Code::DeadlineExceeded);
     }
@@ -343,7 +344,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_handler_is_an_internal_error_and_the_next_call_works() {
         let router = axum_router_that_panics();
-        let mut calls = Calls::new(router, Limits::default(), Memory::new(1 << 20)).connection(Entrance::As(Grant::Own));
+        let mut calls =
+            Calls::new(router, Limits::default(), Memory::new(1 << 20)).connection(Entrance::As(Grant::Own));
         for _ in 0..2 {
             let request = Request::builder().uri("/x.Y/Z").body(Body::empty()).unwrap();
             let response = calls.call(request).await.unwrap();

@@ -40,8 +40,8 @@ use crate::{
     cap,
     config::{Config, ConfigError},
     conversation, dedup,
-    owner::namespace::Namespaces,
     memory::Memory,
+    owner::namespace::Namespaces,
     pipe::{self, Handlers, Pipes},
     proto::{
         FILE_DESCRIPTOR_SET,

@@ -33,7 +33,10 @@ impl Busy {
         if *count >= self.most {
             return Err(Error::new(
                 Reason::TooManyInFlight,
-                format!("{} calls on this session are in progress (--session-in-flight); try again", self.most),
+                format!(
+                    "{} calls on this session are in progress (--session-in-flight); try again",
+                    self.most
+                ),
             )
             .retry_after(Duration::from_millis(100)));
         }

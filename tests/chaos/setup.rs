@@ -54,7 +54,9 @@ async fn sessions(sidecar: &Sidecar, namespace: &str) {
     for name in ["read", "CommitRecords", "DeleteSession", "RestoreSession", "BreakLease"] {
         let first = v1::Open { namespace: namespace.into(), ..open(name, "me") };
         let mut bot = Attach::open(sidecar.channel(), first).await.unwrap();
-        bot.commit(1, vec![put("creds", "creds", *b"v"), put("session", "1.0", *b"v")], vec![]).await.unwrap();
+        bot.commit(1, vec![put("creds", "creds", *b"v"), put("session", "1.0", *b"v")], vec![])
+            .await
+            .unwrap();
         if name != "BreakLease" {
             bot.close().await;
         }
@@ -85,12 +87,24 @@ async fn small(sidecar: &Sidecar, namespace: &str, facts: &mut Facts) {
     let ns = || namespace.to_owned();
     for key in ["CompleteClaim", "ExtendClaim", "ReleaseClaim"] {
         let in_progress_ttl = ms(600_000);
-        let claim = v1::ClaimRequest { namespace: ns(), request_id: rid(), key: key.into(), in_progress_ttl, ..Default::default() };
+        let claim = v1::ClaimRequest {
+            namespace: ns(),
+            request_id: rid(),
+            key: key.into(),
+            in_progress_ttl,
+            ..Default::default()
+        };
         facts.fences.insert(key, sidecar.dedup().claim(claim).await.unwrap().into_inner().fence);
     }
     for id in ["chat", "TouchConversation", "ResetConversation"] {
         let step = Some("asked".to_owned());
-        let advance = v1::AdvanceRequest { namespace: ns(), request_id: rid(), id: id.into(), step, ..Default::default() };
+        let advance = v1::AdvanceRequest {
+            namespace: ns(),
+            request_id: rid(),
+            id: id.into(),
+            step,
+            ..Default::default()
+        };
         sidecar.conversations().advance(advance).await.unwrap();
     }
     for name in ["Consume", "Confirm", "Refund", "Peek", "DeletePolicy"] {
@@ -107,23 +121,59 @@ async fn small(sidecar: &Sidecar, namespace: &str, facts: &mut Facts) {
 async fn queues(sidecar: &Sidecar, namespace: &str, facts: &mut Facts) {
     let ns = || namespace.to_owned();
     let mut client = v1::schedule_service_client::ScheduleServiceClient::new(sidecar.channel());
-    let ready = ["LeaseJobs", "AckJobs", "NackJobs", "ExtendJobs", "GetJob", "CancelJob", "RetryDead", "DeleteDead", "PurgeQueue"];
+    let ready = [
+        "LeaseJobs",
+        "AckJobs",
+        "NackJobs",
+        "ExtendJobs",
+        "GetJob",
+        "CancelJob",
+        "RetryDead",
+        "DeleteDead",
+        "PurgeQueue",
+    ];
     let later = ["RescheduleJob", "PromoteJob"];
     for queue in ready.into_iter().chain(later) {
         let job = if later.contains(&queue) { delayed("one", 600_000) } else { job("one") };
-        let add = v1::EnqueueRequest { namespace: ns(), queue: queue.into(), request_id: rid(), job: Some(job) };
+        let add =
+            v1::EnqueueRequest { namespace: ns(), queue: queue.into(), request_id: rid(), job: Some(job) };
         client.enqueue(add).await.unwrap();
     }
     for queue in ["AckJobs", "NackJobs", "ExtendJobs", "RetryDead", "DeleteDead"] {
-        let lease = v1::LeaseJobsRequest { namespace: ns(), queue: queue.into(), request_id: rid(), max: 1, lease: ms(600_000), wait: None };
+        let lease = v1::LeaseJobsRequest {
+            namespace: ns(),
+            queue: queue.into(),
+            request_id: rid(),
+            max: 1,
+            lease: ms(600_000),
+            wait: None,
+        };
         let job = client.lease_jobs(lease).await.unwrap().into_inner().jobs.remove(0);
         let lease = v1::LeaseRef { queue: queue.into(), number: job.number, fence: job.fence };
         facts.leases.insert(queue, lease);
         if queue.ends_with("Dead") {
-            let nack = v1::nack_jobs_request::Nack { number: job.number, fence: job.fence, verdict: v1::NackVerdict::Fail.into(), ..Default::default() };
-            client.nack_jobs(v1::NackJobsRequest { namespace: ns(), queue: queue.into(), nacks: vec![nack] }).await.unwrap();
+            let nack = v1::nack_jobs_request::Nack {
+                number: job.number,
+                fence: job.fence,
+                verdict: v1::NackVerdict::Fail.into(),
+                ..Default::default()
+            };
+            client
+                .nack_jobs(v1::NackJobsRequest { namespace: ns(), queue: queue.into(), nacks: vec![nack] })
+                .await
+                .unwrap();
         }
     }
-    client.pause_queue(v1::PauseQueueRequest { namespace: ns(), queue: "ResumeQueue".into(), r#for: None }).await.unwrap();
-    client.upsert_cron(v1::UpsertCronRequest { namespace: ns(), queue: "DeleteCron".into(), cron: Some(cron()) }).await.unwrap();
+    client
+        .pause_queue(v1::PauseQueueRequest { namespace: ns(), queue: "ResumeQueue".into(), r#for: None })
+        .await
+        .unwrap();
+    client
+        .upsert_cron(v1::UpsertCronRequest {
+            namespace: ns(),
+            queue: "DeleteCron".into(),
+            cron: Some(cron()),
+        })
+        .await
+        .unwrap();
 }

@@ -25,9 +25,14 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
         Kind::Session => {
             let request = v1::GetSessionRequest { namespace: ns, session: name };
             let answer = sidecar.sessions().get_session(request).await.unwrap().into_inner();
-            let (revision, held) =
-                answer.session.map_or((0, false), |one| (one.revision, one.lease.is_some_and(|lease| lease.live)));
-            format!("exists {} revision {revision} held {held} archives {}", answer.exists, answer.archives.len())
+            let (revision, held) = answer
+                .session
+                .map_or((0, false), |one| (one.revision, one.lease.is_some_and(|lease| lease.live)));
+            format!(
+                "exists {} revision {revision} held {held} archives {}",
+                answer.exists,
+                answer.archives.len()
+            )
         }
         Kind::Blob => {
             let request = v1::StatBlobRequest { namespace: ns, blob: name };
@@ -37,7 +42,8 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
         }
         Kind::Chat => {
             let request = v1::GetConversationRequest { namespace: ns, id: name };
-            let state = sidecar.conversations().get_conversation(request).await.unwrap().into_inner().state.unwrap();
+            let state =
+                sidecar.conversations().get_conversation(request).await.unwrap().into_inner().state.unwrap();
             format!("exists {} step {}", state.exists, state.step)
         }
         Kind::Cap => {
@@ -46,12 +52,14 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
                 return "no policy".into();
             }
             let peek = v1::PeekRequest { namespace: ns, policies: vec![name], ..Default::default() };
-            let usage = sidecar.caps().peek(peek).await.unwrap().into_inner().policies.remove(0).usage.unwrap();
+            let usage =
+                sidecar.caps().peek(peek).await.unwrap().into_inner().policies.remove(0).usage.unwrap();
             format!("used {} remaining {:?}", usage.used, usage.remaining)
         }
         Kind::Queue => {
             let mut client = v1::schedule_service_client::ScheduleServiceClient::new(sidecar.channel());
-            let list = v1::ListCronsRequest { namespace: ns.clone(), queue: name.clone(), ..Default::default() };
+            let list =
+                v1::ListCronsRequest { namespace: ns.clone(), queue: name.clone(), ..Default::default() };
             let crons = client.list_crons(list).await.unwrap().into_inner().crons.len();
             let request = v1::GetQueueRequest { namespace: ns, queue: name };
             let queue = client.get_queue(request).await.unwrap().into_inner().queue.unwrap_or_default();
@@ -66,7 +74,11 @@ pub async fn of(sidecar: &Sidecar, namespace: &str, rpc: &str, kind: Kind) -> St
 
 /// How a claim by somebody else ends: it tells what has become of it.
 pub async fn claimed_again(sidecar: &Sidecar, namespace: &str, rpc: &str) -> String {
-    let claim =
-        v1::ClaimRequest { namespace: namespace.into(), request_id: rid(), key: rpc.into(), ..Default::default() };
+    let claim = v1::ClaimRequest {
+        namespace: namespace.into(),
+        request_id: rid(),
+        key: rpc.into(),
+        ..Default::default()
+    };
     format!("{:?}", sidecar.dedup().claim(claim).await.unwrap().into_inner().outcome())
 }
