@@ -9,7 +9,7 @@ PYTHON_CLIENT := clients/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule clients typescript lint reference docs soak
+.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule bench-fleet clients typescript lint reference docs soak
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -31,7 +31,7 @@ test-quick: ## what needs no waiting, in three minutes
 soak: ## the long drills at full count
 	PANNIER_SOAK=1 scripts/test all
 
-bench: bench-sessions bench-blobs bench-calls bench-schedule ## every benchmark; numbers and how they were made: docs/benchmarks.md
+bench: bench-sessions bench-blobs bench-calls bench-schedule bench-fleet ## every benchmark; numbers and how they were made: docs/benchmarks.md
 
 bench-sessions: typescript $(PEERS)/node_modules ## traces of Baileys through Pannier and what it replaces (ARGS="--trace day-medium …")
 	cargo build --locked --release
@@ -48,6 +48,9 @@ bench-calls: typescript ## claims, conversations and caps beside what one writes
 bench-schedule: typescript ## jobs and workers beside BullMQ
 	cargo build --locked --release
 	PANNIER_VALKEY_SERVER="$$(scripts/valkey)" PANNIER_BIN="$(abspath $(TARGET))/release/pannier" node $(CLIENT)/bench/schedule/main.mjs --recovery $(ARGS)
+
+bench-fleet: ## 10 000 attached sessions, and ten times too many calls: memory, CPU, latency
+	PANNIER_SOAK=1 PANNIER_VALKEY_SERVER="$$(scripts/valkey)" cargo test --locked --test session_fleet --test overload -- --nocapture --test-threads=1
 
 clients: $(CLIENT)/node_modules ## generate the clients' code from proto/, and build their packages
 	npm --prefix $(CLIENT) run --silent generate

@@ -18,6 +18,7 @@ pub mod crypto;
 pub mod dedup;
 pub mod doctor;
 pub mod error;
+pub mod memory;
 mod owner;
 pub mod pipe;
 pub mod proto;

@@ -2,6 +2,7 @@
 //! is bound or started; secrets never appear in what is printed.
 
 mod access;
+mod limits;
 mod observe;
 mod places;
 mod reader;
@@ -19,6 +20,7 @@ use crate::{
     valkey::{Connections, Topology},
 };
 
+pub use self::limits::Limits;
 pub use access::{Access, Listen, SocketAuth, Tls, host_and_port, is_loopback};
 pub use observe::{Observe, Otlp, Place};
 pub use places::{MAX_SOCKET_PATH, default_data_dir, default_sockets, has_password};
@@ -51,6 +53,8 @@ pub struct Config {
     pub worker_threads: usize,
     /// Bytes for unfinished multi-part commits.
     pub commit_buffer: u64,
+    /// What may be in progress at once.
+    pub limits: Limits,
     /// Begin with an empty database.
     pub init: bool,
     /// What blobs may take.

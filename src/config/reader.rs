@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use secrecy::SecretString;
 
 use super::{
-    Config, ConfigError, External, Given, Log, Origin, SETTINGS, Setting, Shown, Socket, Valkey,
-    default_data_dir, default_sockets, places, table, values,
+    Config, ConfigError, External, Given, Limits, Log, Origin, SETTINGS, Setting, Shown, Socket, Valkey,
+    default_data_dir, default_sockets, limits, places, table, values,
 };
 use crate::{
     proto::v1::Durability,
@@ -36,6 +36,7 @@ impl Reader {
             durability: self.parse("durability", durability)?,
             worker_threads: self.parse("worker-threads", worker_threads)?.unwrap_or_else(half_of_the_cores),
             commit_buffer: self.parse("commit-buffer", commit_buffer)?.unwrap_or(128 << 20),
+            limits: self.limits()?,
             init: self.parse("init", values::switch)?.unwrap_or(false),
             blobs: crate::blob::Limits {
                 max_blob: self.parse("max-blob", max_blob)?.unwrap_or(2 << 30),
@@ -388,6 +389,20 @@ fn worker_threads(text: &str) -> Result<usize, String> {
 /// one costs more than most calls do.
 fn half_of_the_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
+}
+
+impl Reader {
+    fn limits(&self) -> Result<Limits, ConfigError> {
+        let default = Limits::default();
+        Ok(Limits {
+            in_flight: self.parse("max-in-flight", limits::calls)?.unwrap_or(default.in_flight),
+            streams: self.parse("max-streams", limits::calls)?.unwrap_or(default.streams),
+            session_in_flight: self
+                .parse("session-in-flight", limits::calls)?
+                .unwrap_or(default.session_in_flight),
+            memory: self.parse("memory-budget", limits::memory)?.unwrap_or(default.memory),
+        })
+    }
 }
 
 fn commit_buffer(text: &str) -> Result<u64, String> {

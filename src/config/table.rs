@@ -213,6 +213,33 @@ pub const SETTINGS: &[Setting] = &[
         "Memory for the parts of unfinished multi-part commits, of all sessions together; beyond it a new part gets \
          RESOURCE_EXHAUSTED.",
     ),
+    setting(
+        "max-in-flight",
+        "N",
+        "4096",
+        "Unary calls in progress at once, of all clients together; one more is refused at once with RESOURCE_EXHAUSTED and when to try \
+         again. At most 1000000.",
+    ),
+    setting(
+        "max-streams",
+        "N",
+        "16384",
+        "Streams open at once: an attached session, a pipe, a worker, a watch and a transfer are one each. At most 1000000.",
+    ),
+    setting(
+        "session-in-flight",
+        "N",
+        "512",
+        "Unary calls in progress on one session, so that one bot does not take the room of all. A stream has its own bound: 64 commits \
+         and 1024 requests. At most 1000000.",
+    ),
+    setting(
+        "memory-budget",
+        "SIZE",
+        "256MiB",
+        "Memory for what calls carry, beside --commit-buffer: each request counts four times its size while it is in progress, each large \
+         reply until it has gone out. A call beyond it is refused at once with RESOURCE_EXHAUSTED. At least 32MiB.",
+    ),
     setting("max-blob", "SIZE", "2GiB", "The largest blob that is taken; at most 16GiB."),
     setting(
         "max-blob-history",

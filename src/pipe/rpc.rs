@@ -16,6 +16,7 @@ use super::stream;
 use crate::{
     access::Grant,
     cap, conversation, dedup,
+    memory::Memory,
     proto::v1::{
         self,
         pipe_service_server::{PipeService, PipeServiceServer},
@@ -43,14 +44,15 @@ pub struct Handlers {
 /// All pipes of one sidecar.
 pub struct Pipes {
     pub(super) handlers: Handlers,
+    pub(super) memory: Memory,
     pub(super) draining: watch::Sender<bool>,
     open: AtomicU32,
 }
 
 impl Pipes {
-    /// With these handlers.
-    pub fn new(handlers: Handlers) -> Arc<Self> {
-        Arc::new(Self { handlers, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
+    /// With these handlers; what their calls carry counts against `memory`.
+    pub fn new(handlers: Handlers, memory: Memory) -> Arc<Self> {
+        Arc::new(Self { handlers, memory, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
     }
 
     /// Lets every stream answer what it has and end. The caller bounds the wait.

@@ -3,6 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use prost::Message as _;
 use tokio::{sync::mpsc, time::Instant};
 use tonic::{Code, Status, Streaming};
 
@@ -10,6 +11,7 @@ use super::rpc::{Handlers, Pipes};
 use crate::{
     access::{Grant, Service},
     error::{Error, Reason, Result},
+    memory::{COPIES, Held},
     proto::v1::{self, pipe_request::Call, pipe_response::Answer},
     rpc::{stream_deadline, unreadable},
     telemetry::Observation,
@@ -48,15 +50,16 @@ pub async fn serve(
             }
             message = requests.message(), if reading => match message {
                 Ok(Some(request)) => {
+                    let held = pipes.memory.holder();
                     let refused = if stopping {
                         Some(draining_error())
                     } else if calls.len() >= IN_FLIGHT_MAX {
-                        Some(Error::new(Reason::TooManyInFlight, "at most 256 calls of a pipe in flight"))
+                        Some(too_many())
                     } else {
-                        None
+                        held.add(request.encoded_len() * COPIES).err()
                     };
                     match refused {
-                        None => calls.push(answer(&pipes.handlers, grant, request)),
+                        None => calls.push(answer(&pipes.handlers, grant, request, held)),
                         Some(error) => {
                             if responses.send(Ok(failed(request.seq, &error))).await.is_err() {
                                 return;
@@ -78,6 +81,11 @@ pub async fn serve(
     }
 }
 
+fn too_many() -> Error {
+    Error::new(Reason::TooManyInFlight, "at most 256 calls of a pipe in flight")
+        .retry_after(Duration::from_millis(50))
+}
+
 fn draining_error() -> Error {
     Error::new(Reason::Draining, "the sidecar is stopping: connect again")
         .retry_after(Duration::from_millis(200))
@@ -87,7 +95,12 @@ fn failed(seq: u32, error: &Error) -> v1::PipeResponse {
     v1::PipeResponse { seq, answer: Some(Answer::Error(error.to_stream_status())) }
 }
 
-async fn answer(handlers: &Handlers, grant: &Grant, request: v1::PipeRequest) -> v1::PipeResponse {
+async fn answer(
+    handlers: &Handlers,
+    grant: &Grant,
+    request: v1::PipeRequest,
+    _held: Held,
+) -> v1::PipeResponse {
     let v1::PipeRequest { seq, timeout_ms, call: asked } = request;
     let mut observed = Observation::item(asked.as_ref().map_or("", path));
     let called = AssertUnwindSafe(async {

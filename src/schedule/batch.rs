@@ -69,7 +69,8 @@ impl<B: Batched> Batcher<B> {
         let (answer, answered) = oneshot::channel();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.parcels.len() >= WAITING {
-            return Err(Error::new(Reason::TooManyInFlight, "too many calls wait for one queue; try again"));
+            return Err(Error::new(Reason::TooManyInFlight, "too many calls wait for one queue; try again")
+                .retry_after(std::time::Duration::from_millis(100)));
         }
         waiting.parcels.push_back(Parcel { items, deadline, answer });
         if !std::mem::replace(&mut waiting.running, true) {

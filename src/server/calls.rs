@@ -19,21 +19,21 @@ use futures_util::FutureExt as _;
 use http::{HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
 use tokio::time::{Instant, timeout_at};
-use tonic::{Code, body::Body, service::Routes};
+use tonic::{body::Body, service::Routes};
 use tower::Service;
 
 use super::{
-    guarded::{Guarded, name_the_limit, panicked, revocation, timed_out},
+    guarded::{Guarded, Guards, name_the_limit, panicked, revocation, timed_out},
     peer::Entrance,
+    weighed::{CALL, Weighed},
 };
 use crate::{
-    access::{Checked, Denial, Grant, Need, Rule, rule},
+    access::{self, Checked, Denial, Grant, Need, Rule, rule},
+    config::Limits,
     error::{Error, Reason},
+    memory::{Held, Memory},
     telemetry::{Observation, with_lane_time},
 };
-
-/// Calls in progress of the whole process, streams included. Beyond, a call is refused at once instead of queued.
-const MAX_IN_FLIGHT: usize = 8192;
 
 /// Its calls are judged one by one, where they are answered.
 const PIPE: &str = "/pannier.v1.PipeService/Pipe";
@@ -43,8 +43,17 @@ const PIPE: &str = "/pannier.v1.PipeService/Pipe";
 pub struct Calls {
     routes: Routes,
     entrance: Entrance,
-    process: Arc<AtomicUsize>,
+    limits: Limits,
+    memory: Memory,
+    process: Arc<Progress>,
     connection: Arc<Connection>,
+}
+
+/// What is in progress in the whole process.
+#[derive(Default)]
+struct Progress {
+    calls: AtomicUsize,
+    streams: AtomicUsize,
 }
 
 /// What is known of one connection.
@@ -59,9 +68,9 @@ struct Connection {
 
 impl Calls {
     /// For the first connection; others come from [`Calls::connection`].
-    pub fn new(routes: Routes) -> Self {
+    pub fn new(routes: Routes, limits: Limits, memory: Memory) -> Self {
         let entrance = Entrance::As(Grant::Nobody);
-        Self { routes, entrance, process: Arc::default(), connection: Arc::default() }
+        Self { routes, entrance, limits, memory, process: Arc::default(), connection: Arc::default() }
     }
 
     /// The same services for a new connection.
@@ -110,19 +119,32 @@ impl Calls {
         }
     }
 
-    fn admit(&self, observed: Observation) -> Result<InFlight, Error> {
+    /// Lets a call in if there is room for it. One that asks whether the sidecar is ready always is: an orchestrator that gets no
+    /// answer would kill it for being busy.
+    fn admit(&self, path: &str, streams: bool, observed: Observation) -> Result<InFlight, Error> {
         let (process, connection) = (Arc::clone(&self.process), Arc::clone(&self.connection));
-        let mut in_flight = InFlight { process, connection, observed };
+        let held = Arc::new(self.memory.holder());
+        let mut in_flight = InFlight { process, connection, streams, held, observed };
         in_flight.connection.in_flight.fetch_add(1, Ordering::Relaxed);
-        if in_flight.process.fetch_add(1, Ordering::Relaxed) >= MAX_IN_FLIGHT {
-            in_flight.observed.ends_with(Code::ResourceExhausted);
-            return Err(Error::new(
-                Reason::TooManyInFlight,
-                format!("{MAX_IN_FLIGHT} calls are in progress; try again"),
-            )
-            .retry_after(Duration::from_millis(100)));
-        }
-        Ok(in_flight)
+        let before = in_flight.count().fetch_add(1, Ordering::Relaxed);
+        let asks_health = access::rule(path).is_some_and(|rule| rule.need == Need::Nothing);
+        let refused = match (streams, asks_health) {
+            (_, true) => None,
+            (true, _) if before >= self.limits.streams => {
+                let most = self.limits.streams;
+                Some(too_many(format!("{most} streams are open (--max-streams)"), Duration::from_secs(1)))
+            }
+            (false, _) if before >= self.limits.in_flight => {
+                let most = self.limits.in_flight;
+                let what = format!("{most} calls are in progress (--max-in-flight)");
+                Some(too_many(what, Duration::from_millis(100)))
+            }
+            (true, _) => None,
+            (false, _) => in_flight.held.add(CALL).err(),
+        };
+        let Some(error) = refused else { return Ok(in_flight) };
+        in_flight.observed.ends_with(error.reason().wire().1);
+        Err(error)
     }
 }
 
@@ -154,7 +176,9 @@ where
                 return refused(&error);
             }
         };
-        let mut in_flight = match self.admit(observed) {
+        let path = request.uri().path();
+        let streams = access::rule(path).is_some_and(|rule| rule.streams);
+        let mut in_flight = match self.admit(path, streams, observed) {
             Ok(in_flight) => in_flight,
             Err(error) => return refused(&error),
         };
@@ -170,10 +194,19 @@ where
         if request.uri().path() == PIPE {
             request.extensions_mut().insert(grant.clone());
         }
-        let (request, denial) = match rule {
-            Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => checked(request, rule, grant),
-            _ => (request.map(Body::new), None),
+        let denial = Denial::default();
+        let request = match streams {
+            true => request.map(Body::new),
+            false => request
+                .map(|body| Body::new(Weighed::new(body, Arc::clone(&in_flight.held), Arc::clone(&denial)))),
         };
+        let request = match rule {
+            Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => {
+                request.map(|body| Body::new(Checked::new(body, rule, grant, Arc::clone(&denial))))
+            }
+            _ => request,
+        };
+        let memory = self.memory.clone();
         let call = with_lane_time(lane_time, self.routes.call(request));
         let call = AssertUnwindSafe(call).catch_unwind();
         Box::pin(async move {
@@ -188,7 +221,7 @@ where
                 Some(deadline) => timeout_at(deadline, call).await.unwrap_or_else(|_| Err(timed_out(writes))),
                 None => call.await,
             };
-            let ended = match (denial.as_ref().and_then(|denial| denial.get()), answer) {
+            let ended = match (denial.get(), answer) {
                 (Some(denied), _) => Err(denied.to_status()),
                 (None, Err(status)) => Err(status),
                 (None, Ok(Err(_panic))) => Err(panicked()),
@@ -203,34 +236,42 @@ where
             };
             name_the_limit(response.headers_mut());
             in_flight.observed.ends_as(response.headers());
-            Ok(response
-                .map(|body| Body::new(Guarded::new(body, deadline, writes, denial, revoked, in_flight))))
+            let guards = Guards { deadline, writes, denial, revoked, memory, in_flight };
+            let (head, body) = response.into_parts();
+            let mut body = Guarded::new(body, guards);
+            if !streams {
+                body.begin().await;
+            }
+            Ok(Response::from_parts(head, Body::new(body)))
         })
     }
 }
 
-/// The request with its messages looked into, and where a refusal is left.
-fn checked<B>(request: Request<B>, rule: &'static Rule, grant: Grant) -> (Request<Body>, Option<Denial>)
-where
-    B: HttpBody<Data = Bytes> + Send + 'static,
-    B::Error: Into<tonic::codegen::StdError>,
-{
-    let denial = Denial::default();
-    let left = Arc::clone(&denial);
-    (request.map(|body| Body::new(Checked::new(body, rule, grant, left))), Some(denial))
+fn too_many(what: String, retry_after: Duration) -> Error {
+    Error::new(Reason::TooManyInFlight, what + "; try again").retry_after(retry_after)
 }
 
 /// Counts a call until its response is over.
 pub struct InFlight {
-    process: Arc<AtomicUsize>,
+    process: Arc<Progress>,
     connection: Arc<Connection>,
+    /// It is one of the streams.
+    pub streams: bool,
+    held: Arc<Held>,
     /// How it is seen from outside.
     pub observed: Observation,
 }
 
+impl InFlight {
+    /// Of its kind.
+    fn count(&self) -> &AtomicUsize {
+        if self.streams { &self.process.streams } else { &self.process.calls }
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.process.fetch_sub(1, Ordering::Relaxed);
+        self.count().fetch_sub(1, Ordering::Relaxed);
         self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -238,7 +279,7 @@ impl Drop for InFlight {
 /// Whether a call that was cut off may have changed something.
 fn may_write(path: &str) -> bool {
     let method = path.rsplit('/').next().unwrap_or_default();
-    !["Get", "List", "Stat", "Fetch", "Peek", "ServerInfo", "Check", "Watch"]
+    !["Get", "List", "Stat", "Fetch", "Peek", "ServerInfo", "KeyStatus", "Doctor", "Check", "Watch"]
         .iter()
         .any(|reading| method.starts_with(reading))
 }
@@ -271,7 +312,7 @@ fn deadline(headers: &HeaderMap) -> Result<Option<Duration>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use tonic::Status;
+    use tonic::{Code, Status};
 
     use super::*;
 
@@ -294,6 +335,8 @@ mod tests {
         assert!(may_write("/pannier.v1.SessionService/CommitRecords"));
         assert!(may_write("/pannier.v1.SessionService/Attach"));
         assert!(!may_write("/pannier.v1.SessionService/GetRecords"));
+        assert!(!may_write("/pannier.v1.AdminService/KeyStatus"));
+        assert!(!may_write("/pannier.v1.AdminService/Doctor"));
         let status = timed_out(true);
         assert_eq!(status.code(), Code::DeadlineExceeded);
     }
@@ -301,7 +344,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_handler_is_an_internal_error_and_the_next_call_works() {
         let router = axum_router_that_panics();
-        let mut calls = Calls::new(router).connection(Entrance::As(Grant::Own));
+        let mut calls =
+            Calls::new(router, Limits::default(), Memory::new(1 << 20)).connection(Entrance::As(Grant::Own));
         for _ in 0..2 {
             let request = Request::builder().uri("/x.Y/Z").body(Body::empty()).unwrap();
             let response = calls.call(request).await.unwrap();

@@ -2,6 +2,7 @@
 //! in the middle of a stream.
 
 use std::{
+    future::poll_fn,
     panic::AssertUnwindSafe,
     pin::Pin,
     task::{Context, Poll},
@@ -14,10 +15,11 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Code, Status, body::Body};
 
-use super::calls::InFlight;
+use super::{calls::InFlight, weighed::weigh};
 use crate::{
     access::Denial,
     error::{Error, Reason},
+    memory::Memory,
 };
 
 /// A response's body under the same guards as the call.
@@ -25,25 +27,44 @@ pub struct Guarded {
     body: Body,
     deadline: Option<Pin<Box<Sleep>>>,
     writes: bool,
-    denial: Option<Denial>,
+    denial: Denial,
     revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     over: bool,
+    /// A frame that was looked at before it was asked for.
+    ahead: Option<Frame<Bytes>>,
+    memory: Memory,
     in_flight: InFlight,
 }
 
+/// What holds for one call.
+pub struct Guards {
+    pub deadline: Option<Instant>,
+    /// Being cut off leaves it unknown what was done.
+    pub writes: bool,
+    /// Set when a request was refused on the way.
+    pub denial: Denial,
+    /// Fires when the stream is to end.
+    pub revoked: Option<CancellationToken>,
+    pub memory: Memory,
+    pub in_flight: InFlight,
+}
+
 impl Guarded {
-    /// `denial` is set when a request was refused on the way, `revoked` fires when the stream is to end.
-    pub fn new(
-        body: Body,
-        deadline: Option<Instant>,
-        writes: bool,
-        denial: Option<Denial>,
-        revoked: Option<CancellationToken>,
-        in_flight: InFlight,
-    ) -> Self {
+    /// The body of one call's response.
+    pub fn new(body: Body, guards: Guards) -> Self {
+        let Guards { deadline, writes, denial, revoked, memory, in_flight } = guards;
         let deadline = deadline.map(|at| Box::pin(sleep_until(at)));
         let revoked = revoked.map(|revoked| Box::pin(revoked.cancelled_owned()));
-        Self { body, deadline, writes, denial, revoked, over: false, in_flight }
+        Self { body, deadline, writes, denial, revoked, over: false, ahead: None, memory, in_flight }
+    }
+
+    /// Makes the first frame now, if that needs no waiting. hyper asks for it only when there is room for it on the line, and until
+    /// then the reply of a client that does not read would take memory that nobody counts.
+    pub async fn begin(&mut self) {
+        let first = poll_fn(|cx| Poll::Ready(Pin::new(&mut *self).poll_frame(cx))).await;
+        if let Poll::Ready(Some(Ok(frame))) = first {
+            self.ahead = Some(frame);
+        }
     }
 
     fn end(&mut self, status: &Status) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
@@ -64,6 +85,9 @@ impl HttpBody for Guarded {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Some(frame) = self.ahead.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         if self.over {
             return Poll::Ready(None);
         }
@@ -77,7 +101,7 @@ impl HttpBody for Guarded {
         let body = &mut self.body;
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx)));
         // The handler saw its requests end; why, is said here.
-        if let Some(denied) = self.denial.as_ref().and_then(|denial| denial.get()).map(Error::to_status) {
+        if let Some(denied) = self.denial.get().map(Error::to_status) {
             return self.end(&denied);
         }
         match polled {
@@ -90,14 +114,23 @@ impl HttpBody for Guarded {
                     name_the_limit(trailers);
                     self.in_flight.observed.ends_as(trailers);
                 }
-                Poll::Ready(Some(Ok(frame)))
+                let data = match frame.into_data() {
+                    Ok(data) => data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                };
+                // Only a read can be asked again at no cost.
+                let must_go = self.in_flight.streams || self.writes;
+                match weigh(&self.memory, data, must_go) {
+                    Ok(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+                    Err(error) => self.end(&error.to_status()),
+                }
             }
             Ok(other) => other,
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.over || self.body.is_end_stream()
+        self.ahead.is_none() && (self.over || self.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -18,6 +18,7 @@ mod steady;
 mod tcp;
 pub mod tls;
 mod watchers;
+mod weighed;
 
 use std::{
     sync::Arc,
@@ -39,6 +40,7 @@ use crate::{
     cap,
     config::{Config, ConfigError},
     conversation, dedup,
+    memory::Memory,
     owner::namespace::Namespaces,
     pipe::{self, Handlers, Pipes},
     proto::{
@@ -110,7 +112,10 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let sessions = Sessions::new(
         link.clone(),
         Arc::new(keyring.clone()),
-        usize::try_from(config.commit_buffer).unwrap_or(usize::MAX),
+        session::Bounds {
+            commit_buffer: usize::try_from(config.commit_buffer).unwrap_or(usize::MAX),
+            in_flight: config.limits.session_in_flight,
+        },
     );
 
     let blobs = Blobs::new(link.clone(), Arc::new(keyring.clone()), Arc::clone(&sessions), config.blobs);
@@ -123,12 +128,14 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     tokio::spawn(cap.clone().configure(config.cap_policies.clone()));
     let gate = Arc::new(cap.clone());
     let schedules = Schedules::new(link.clone(), Arc::new(keyring.clone()), namespaces, gate);
-    let pipes = Pipes::new(Handlers {
+    let memory = Memory::new(usize::try_from(config.limits.memory).unwrap_or(usize::MAX));
+    let handlers = Handlers {
         dedup: dedup.clone(),
         conversation: conversation.clone(),
         cap: cap.clone(),
         schedule: schedule::Handler::new(Arc::clone(&schedules)),
-    });
+    };
+    let pipes = Pipes::new(handlers, memory.clone());
 
     let readiness = Readiness::default();
     let rotation = Rotation::start(link.clone(), keyring.clone(), stop.clone());
@@ -155,7 +162,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let connections = TaskTracker::new();
     let tcp_address = listeners.tcp_address();
     let mut reloading = JoinSet::new();
-    let calls = Calls::new(routes.prepare());
+    let calls = Calls::new(routes.prepare(), config.limits, memory);
     let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
     let watching = watchers.serve(&config, (&link, &keyring, &sessions), &readiness, &mut reloading);

@@ -8,6 +8,7 @@
 mod attach;
 mod attributes;
 mod batch;
+mod busy;
 mod commit;
 mod convert;
 mod head;
@@ -41,7 +42,7 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
-use self::{hints::Hints, keys::KeyCache, name::SessionName, parts::Budget, store::Store};
+use self::{busy::Busy, hints::Hints, keys::KeyCache, name::SessionName, parts::Budget, store::Store};
 pub use self::{name::KIND, rpc::service, scripts::ALL as SCRIPTS};
 use crate::{
     crypto::{OwnerTag, SharedKeyring},
@@ -65,11 +66,21 @@ const KNOWN_TYPES: &[&str] = &[
     "identity-key",
 ];
 
+/// What sessions may take of the sidecar.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes that commits in flight hold together.
+    pub commit_buffer: usize,
+    /// Unary calls on one session.
+    pub in_flight: usize,
+}
+
 /// The session capability of one sidecar.
 pub struct Sessions {
     store: Arc<Store>,
     hints: Hints,
     budget: Budget,
+    busy: Busy,
     draining: watch::Sender<bool>,
     attached: AtomicU32,
     /// Streams that do not have their lease yet.
@@ -77,9 +88,8 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Starts serving sessions over `link`. `commit_buffer` bounds the memory that commits in flight hold together, in
-    /// bytes.
-    pub fn new(link: Link, keyring: Arc<SharedKeyring>, commit_buffer: usize) -> Arc<Self> {
+    /// Starts serving sessions over `link`.
+    pub fn new(link: Link, keyring: Arc<SharedKeyring>, bounds: Bounds) -> Arc<Self> {
         let store = Arc::new(Store {
             link: link.clone(),
             replicas: Replicas::new(link.clone()),
@@ -92,7 +102,8 @@ impl Sessions {
         Arc::new(Self {
             store,
             hints,
-            budget: Budget::new(commit_buffer),
+            budget: Budget::new(bounds.commit_buffer),
+            busy: Busy::new(bounds.in_flight),
             draining: watch::Sender::new(false),
             attached: AtomicU32::new(0),
             opening: AtomicU32::new(0),

@@ -65,6 +65,7 @@ impl Handler {
         deadline: Instant,
     ) -> Result<v1::GetRecordsResponse> {
         let name = self.name(request.namespace, request.session)?;
+        let _entered = self.sessions.busy.enter(&name)?;
         let ids = limits::queries("queries", request.queries)?;
         let (revision, incarnation, records) = self.sessions.store.get(&name, &ids, deadline).await?;
         let records = records.into_iter().map(convert::record_out).collect();
@@ -81,6 +82,7 @@ impl Handler {
         deadline: Instant,
     ) -> Result<v1::ListRecordsResponse> {
         let name = self.name(request.namespace, request.session)?;
+        let _entered = self.sessions.busy.enter(&name)?;
         if !request.r#type.is_empty() {
             limits::record_type("type", &request.r#type)?;
         }
@@ -116,6 +118,7 @@ impl Handler {
         deadline: Instant,
     ) -> Result<v1::CommitRecordsResponse> {
         let name = self.name(request.namespace, request.session)?;
+        let _entered = self.sessions.busy.enter(&name)?;
         limits::id("writer_id", &request.writer_id)?;
         let durability = v1::Durability::try_from(request.min_durability)
             .map_err(|_| Error::bad_field("min_durability", "is no known level"))?;

@@ -195,7 +195,8 @@ impl Stream {
             let error = Error::new(
                 Reason::TooManyInFlight,
                 "at most 64 commits and 1024 requests of a stream in flight",
-            );
+            )
+            .retry_after(Duration::from_millis(50));
             return self.outbox.error(seq, &error);
         }
         self.queue.push_back(item);

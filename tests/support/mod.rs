@@ -17,6 +17,7 @@ pub mod admin_http;
 pub mod attach;
 pub mod blob;
 pub mod caps;
+pub mod chaos;
 pub mod cli;
 pub mod cluster;
 pub mod conversations;
@@ -27,12 +28,14 @@ pub mod folder;
 pub mod keys;
 pub mod leak;
 pub mod link;
+pub mod process;
 pub mod random;
 pub mod schedule;
 pub mod sentinel;
 pub mod small;
 pub mod unary;
 pub mod valkey;
+pub mod wire;
 
 use std::{
     ffi::OsString,
