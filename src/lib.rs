@@ -21,6 +21,7 @@ pub mod error;
 mod owner;
 pub mod pipe;
 pub mod proto;
+pub mod relocation;
 pub mod rotation;
 mod rpc;
 pub mod schedule;

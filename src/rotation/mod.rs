@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     canaries::{Mismatch, prove},
     census::{Census, Wrapped, census},
-    registry::{ALIVE, Sidecar, sidecars},
+    registry::{ALIVE, Sidecar, alive, registry_key, sidecars},
     rewrap::{Failure, Progress, RATE_DEFAULT, RATE_MAX},
     scripts::ALL as SCRIPTS,
 };
@@ -91,7 +91,8 @@ impl Rotation {
     /// When Valkey does not answer inside the deadline.
     pub async fn count(&self, deadline: Instant) -> Result<Arc<Census>> {
         let counted = Arc::new(census(&self.link, deadline).await?);
-        let owners: Vec<(u32, u64)> = counted.by_key.iter().map(|(id, wrapped)| (*id, wrapped.all())).collect();
+        let owners: Vec<(u32, u64)> =
+            counted.by_key.iter().map(|(id, wrapped)| (*id, wrapped.all())).collect();
         crate::telemetry::owners_per_key(&owners);
         *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&counted));
         Ok(counted)
