@@ -9,7 +9,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pannier::proto::v1;
 use support::{
     BINARY, Options, Sidecar, Valkey, ValkeyOptions,
     cli::Cli,
@@ -22,7 +21,7 @@ async fn copy() -> (Valkey, Sidecar) {
     let (valkey, mut sidecar) = support::start().await;
     use_everything(&sidecar).await;
     let crons = Cli::of(&sidecar, &["crons"]);
-    crons.note(&["set", "bot-0", "tick", "--every", "1s"]);
+    crons.data(&["set", "bot-0", "tick", "--every", "1s"]);
     assert!(sidecar.stop().await.success());
     (valkey, sidecar)
 }
@@ -75,10 +74,10 @@ async fn it_is_another_database_without_sessions_and_everything_rests() {
     // The cron was due long ago, and two more times meanwhile.
     let jobs = |text: &str| text.matches("tick@").count();
     tokio::time::sleep(Duration::from_millis(2500)).await;
-    assert_eq!(jobs(&queue.data(&["list", "bot-0", "--json"])), 0);
-    queue.note(&["resume", "bot-0"]);
+    assert_eq!(jobs(&queue.data(&["list", "bot-0", "ready", "--json"])), 0);
+    queue.data(&["resume", "bot-0"]);
     let until = Instant::now() + Duration::from_secs(10);
-    while jobs(&queue.data(&["list", "bot-0", "--json"])) == 0 {
+    while jobs(&queue.data(&["list", "bot-0", "ready", "--json"])) == 0 {
         assert!(Instant::now() < until, "the cron must go on when the queue is resumed");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
