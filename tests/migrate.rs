@@ -279,3 +279,20 @@ async fn it_is_refused_where_it_would_do_harm() {
     let said = refused(&wrong, &["--to", &new.url()], 1);
     assert!(said.contains("belongs to environment \"test\""), "{said}");
 }
+
+#[tokio::test]
+async fn a_password_of_the_target_comes_from_a_file() {
+    let (old, mut sidecar) = support::start().await;
+    Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap().close().await;
+    assert!(sidecar.stop().await.success());
+    let new = Valkey::start(ValkeyOptions::default());
+    new.command::<()>(&["CONFIG", "SET", "requirepass", "s3cret"]);
+    let flags = from(&old, &sidecar);
+    let said = refused(&flags, &["--to", &new.url()], 78);
+    assert!(said.contains("password"), "{said}");
+    let file = sidecar.dir.path().join("password");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let told = done(&flags, &["--to", &new.url(), "--to-password-file", path_str(&file)]);
+    assert!(told["keys"].as_u64().unwrap() > 64, "{told}");
+}

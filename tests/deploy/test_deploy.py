@@ -147,9 +147,11 @@ def test_the_compose_file_follows_the_specification(tools):
 def test_the_compose_file_shares_a_socket_and_no_secret():
     services, declared = compose()["services"], compose()
     bot, sidecar, database = services["bot"], services["pannier"], services["valkey"]
-    assert bot["environment"]["PANNIER_ADDRESS"] == "unix:/run/pannier/pannier.sock"
-    for service in (bot, sidecar):
-        assert "socket:/run/pannier" in service["volumes"]
+    at = re.search(r"PANNIER_SOCKET=(\S+)", dict(instructions())["ENV"])[1]
+    assert bot["environment"]["PANNIER_ADDRESS"] == f"unix:{at}"
+    [mount] = bot["volumes"]
+    assert (mount["source"], mount["target"]) == ("socket", "/run/pannier") and mount["volume"]["nocopy"]
+    assert sidecar["volumes"] == ["socket:/run/pannier"] and at.startswith("/run/pannier/socket/")
     assert bot["user"] == dict(instructions())["USER"], "the socket is for one user"
     assert bot["depends_on"]["pannier"]["condition"] == sidecar["depends_on"]["valkey"]["condition"] == "service_healthy"
     assert sidecar["healthcheck"]["test"][1:] == ["/usr/local/bin/pannier", "healthcheck"]
