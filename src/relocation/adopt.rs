@@ -115,7 +115,7 @@ impl Work<'_> {
         let going = self.going().await?;
         let total = self.depot.size().await?;
         let (mut seen, mut walk) = (0, Walk::default());
-        let from = self.prefix(&self.adoption.from);
+        let from = prefix(&self.adoption.from);
         while let Some(keys) = self.depot.walk(&mut walk, &format!("{from}*")).await? {
             seen += u64::try_from(keys.len()).unwrap_or(0);
             self.step(&keys, &going).await?;
@@ -138,10 +138,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn prefix(&self, env: &str) -> String {
-        format!("pannier:{env}:")
-    }
-
     async fn all(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, String> {
         let replies = self.depot.send(commands).await?;
         replies.into_iter().collect::<Result<_, _>>().map_err(|error| error.to_string())
@@ -159,8 +155,7 @@ impl Work<'_> {
         let mut tags = HashSet::new();
         for kind in kinds {
             let reads = (0..BUCKETS).map(|bucket| {
-                let mut read =
-                    on("ZRANGE", format!("{}idx:{kind}:{{{bucket}}}", self.prefix(env)).as_bytes());
+                let mut read = on("ZRANGE", format!("{}idx:{kind}:{{{bucket}}}", prefix(env)).as_bytes());
                 read.arg(0).arg(-1);
                 read
             });
@@ -175,7 +170,7 @@ impl Work<'_> {
 
     /// Renames some keys, and drops what is to go.
     async fn step(&mut self, keys: &[Vec<u8>], going: &HashSet<Vec<u8>>) -> Result<(), String> {
-        let (from, to) = (self.prefix(&self.adoption.from), self.prefix(&self.adoption.to));
+        let (from, to) = (prefix(&self.adoption.from), prefix(&self.adoption.to));
         let (mut renames, mut unlinks) = (Vec::new(), Vec::new());
         for key in keys {
             let Some(rest) = key.strip_prefix(from.as_bytes()) else { continue };
@@ -212,10 +207,10 @@ impl Work<'_> {
     async fn rest(&mut self) -> Result<(), String> {
         let to = self.adoption.to.clone();
         let tags: Vec<_> = self.tags(&to, &[schedule::KIND]).await?.into_iter().collect();
-        let prefix = self.prefix(&to);
+        let keys_of = prefix(&to);
         for tags in tags.chunks(100) {
             let heads: Vec<Vec<u8>> =
-                tags.iter().map(|tag| [prefix.as_bytes(), b"{", tag, b"}:h"].concat()).collect();
+                tags.iter().map(|tag| [keys_of.as_bytes(), b"{", tag, b"}:h"].concat()).collect();
             let known = heads.iter().map(|head| {
                 let mut known = on("HEXISTS", head);
                 known.arg("nm");
@@ -240,7 +235,7 @@ impl Work<'_> {
 
     /// The hash that says what the database is, under its new name and with the new id; then every index bucket.
     async fn meta(&self) -> Result<(), String> {
-        let (from, to) = (self.prefix(&self.adoption.from), self.prefix(&self.adoption.to));
+        let (from, to) = (prefix(&self.adoption.from), prefix(&self.adoption.to));
         let meta = |prefix: &str| format!("{prefix}meta").into_bytes();
         let fields = match self.depot.ask(on("HGETALL", &meta(&from))).await? {
             Value::Map(fields) if !fields.is_empty() => fields,
@@ -276,6 +271,10 @@ fn stays_till_the_end(rest: &[u8], keep_sessions: bool) -> bool {
     rest == b"meta" || (!keep_sessions && (index(session::KIND) || index(blob::KIND)))
 }
 
+fn prefix(env: &str) -> String {
+    format!("pannier:{env}:")
+}
+
 /// The tag in `{tag}:…`.
 fn tag(rest: &[u8]) -> Option<&[u8]> {
     let rest = rest.strip_prefix(b"{")?;
@@ -295,5 +294,5 @@ fn on(name: &str, key: &[u8]) -> Cmd {
 fn new_id() -> Result<String, String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| "the system gives no randomness".to_owned())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

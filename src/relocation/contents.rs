@@ -186,7 +186,9 @@ mod tests {
         let (one, two) = (Fingerprint([0xff; 32]), Fingerprint([1; 32]));
         let sum = |parts: [&Fingerprint; 2]| {
             let mut sum = Fingerprint::default();
-            parts.into_iter().for_each(|part| sum.add(part));
+            for part in parts {
+                sum.add(part);
+            }
             sum
         };
         assert_eq!(sum([&one, &two]), sum([&two, &one]));

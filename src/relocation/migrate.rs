@@ -198,7 +198,7 @@ impl Run<'_> {
             match reply {
                 Ok(_) => self.copied += 1,
                 Err(ServerError::Other { detail, .. }) if is_of_another_format(&detail) => {
-                    foreign.push(key.clone())
+                    foreign.push(key.clone());
                 }
                 Err(error) => return Err(format!("the target: {error}")),
             }
