@@ -9,7 +9,7 @@ PYTHON_CLIENT := clients/python
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule bench-fleet clients typescript lint reference docs soak
+.PHONY: help run demo test test-quick bench bench-sessions bench-blobs bench-calls bench-schedule bench-fleet clients typescript lint reference docs soak audit sbom static reproduce
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 17
@@ -63,6 +63,19 @@ typescript: $(CLIENT)/node_modules
 
 lint: $(NODE_MODULES) ## formats, clippy, licences, protos, TypeScript, Python
 	scripts/lint
+
+audit: ## known vulnerabilities in what is depended on; loud about what cannot be asked
+	scripts/audit
+
+sbom: ## what the binary is made of, as CycloneDX, in target/pannier.cdx.json
+	mkdir -p $(TARGET)
+	scripts/sbom > $(TARGET)/pannier.cdx.json
+
+static: ## a release binary without shared libraries (needs musl-gcc and rustup's musl target)
+	scripts/static
+
+reproduce: ## build the release twice, in two places, and compare the binaries (ten minutes and more)
+	scripts/reproduce
 
 reference: $(CLIENT)/node_modules ## the API reference of the TypeScript client, in clients/ts/reference
 	npm --prefix $(CLIENT) run --silent reference

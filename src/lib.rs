@@ -22,6 +22,7 @@ pub mod memory;
 mod owner;
 pub mod pipe;
 pub mod proto;
+pub mod relocation;
 pub mod rotation;
 mod rpc;
 pub mod schedule;

@@ -1,5 +1,6 @@
 //! The command line. stdout is data only; everything for a person goes to stderr; exit codes are those of sysexits.
 
+mod adopt_branch;
 mod attach;
 mod blobs;
 mod caps;
@@ -12,6 +13,7 @@ mod doctor;
 mod healthcheck;
 mod keys;
 mod listing;
+mod migrate;
 mod moving;
 mod outcome;
 mod output;
@@ -57,6 +59,8 @@ enum Command {
     Caps(caps::Arguments),
     Keys(keys::Arguments),
     Tokens(tokens::Arguments),
+    Migrate(Box<migrate::Arguments>),
+    AdoptBranch(Box<adopt_branch::Arguments>),
     Config(config::Arguments),
     Healthcheck(healthcheck::Arguments),
     Completions(completions::Arguments),
@@ -97,6 +101,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Caps(arguments) => in_runtime(caps::run(arguments)),
         Command::Keys(arguments) => in_runtime(keys::run(arguments)),
         Command::Tokens(arguments) => tokens::run(arguments),
+        Command::Migrate(arguments) => in_runtime(migrate::run(*arguments)),
+        Command::AdoptBranch(arguments) => in_runtime(adopt_branch::run(*arguments)),
         Command::Config(arguments) => config::run(&arguments),
         Command::Healthcheck(arguments) => in_runtime(healthcheck::run(arguments)),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -25,6 +25,13 @@ impl Flags {
         Self(pairs.into_iter().filter_map(known).collect())
     }
 
+    /// Gives a flag a value, over what was given before.
+    pub fn set(&mut self, name: &str, value: &str) {
+        if let Some(setting) = table::find(name) {
+            self.0.insert(setting.name, value.to_owned());
+        }
+    }
+
     /// What a flag was given.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)

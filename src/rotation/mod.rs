@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     canaries::{Mismatch, prove},
     census::{Census, Wrapped, census},
-    registry::{ALIVE, Sidecar, sidecars},
+    registry::{ALIVE, Sidecar, alive, registry_key, sidecars},
     rewrap::{Failure, Progress, RATE_DEFAULT, RATE_MAX},
     scripts::ALL as SCRIPTS,
 };

@@ -80,7 +80,7 @@ const STATES: [(KeyState, &str); 3] =
     [(KeyState::Primary, "p"), (KeyState::DecryptOnly, "d"), (KeyState::Disabled, "x")];
 
 fn key(link: &Link) -> Vec<u8> {
-    format!("{}sidecars", link.prefix()).into_bytes()
+    registry_key(link.env()).into_bytes()
 }
 
 /// The sidecars that are alive, by name. An entry that cannot be read (a later version's) is an error and not nobody: what asks
@@ -94,7 +94,20 @@ pub async fn sidecars(link: &Link, keyring: &Keyring, deadline: Instant) -> Resu
     let mut replies =
         link.read(Lane::Small, &[Op::Cmd(read), Op::Cmd(cmd("TIME"))], deadline).await?.into_iter();
     let mut next = || replies.next().unwrap_or(Value::Nil);
-    let (entries, now_ms) = (pairs(next())?, reply::micros(&next())? / 1000);
+    alive(keyring, next(), &next())
+}
+
+/// The name of the registry's key.
+pub fn registry_key(env: &str) -> String {
+    format!("pannier:{env}:sidecars")
+}
+
+/// The same, from what `HGETALL` and `TIME` gave.
+///
+/// # Errors
+/// When an entry cannot be read.
+pub fn alive(keyring: &Keyring, entries: Value, now: &Value) -> Result<Vec<Sidecar>> {
+    let (entries, now_ms) = (pairs(entries)?, reply::micros(now)? / 1000);
     let mut found = Vec::with_capacity(entries.len());
     for (id, entry) in entries {
         let text = |bytes| String::from_utf8(bytes).map_err(|_| reply::unexpected());

@@ -59,6 +59,7 @@ pub use self::{
     queue::KIND,
     rpc::{Handler, service},
     scripts::ALL as SCRIPTS,
+    settings::AT_REST,
 };
 use crate::{
     crypto::SharedKeyring,

@@ -160,6 +160,9 @@ pub async fn configure(
     Ok(queue.and_then(|queue| queue.settings).unwrap_or_default())
 }
 
+/// Fields of a head, and their values, that pause a queue until it is resumed and have its crons rest as well.
+pub const AT_REST: [(&str, &str); 2] = [("pz", "-1"), ("cz", "1")];
+
 /// Stops leasing, for a while or until it is resumed; gives until when (0: until then).
 pub async fn pause(
     handle: &Arc<Handle>,
@@ -174,7 +177,10 @@ pub async fn pause(
 
 /// Goes on; says whether it was paused.
 pub async fn resume(handle: &Arc<Handle>, deadline: Instant) -> Result<bool> {
-    Ok(write(handle, vec![("pz", String::new())], deadline).await?.0)
+    // The crons as well, if they were put to rest with it (`pannier adopt-branch`).
+    let was_paused = write(handle, vec![("pz", String::new()), ("cz", String::new())], deadline).await?.0;
+    handle.tick_in(0);
+    Ok(was_paused)
 }
 
 /// All that is known; `None` when there is no such queue.

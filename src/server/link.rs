@@ -15,8 +15,8 @@ use crate::{
     proto::v1::Durability,
     rotation, schedule, session,
     valkey::{
-        DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script, StartError,
-        Target, UrlTarget, running_embedded,
+        Depot, DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script,
+        StartError, Target, Unexamined, UrlTarget, running_embedded,
     },
 };
 
@@ -92,6 +92,35 @@ pub struct Visit {
     /// The file's.
     pub keyring: SharedKeyring,
     stop: CancellationToken,
+}
+
+/// A database while no sidecar uses it, found as `serve` would with this configuration. Nothing is accepted or written.
+pub async fn depot(config: &Config) -> Result<(Depot, SharedKeyring), Failure> {
+    // What looks like a first start would make a keyring.
+    if matches!(config.valkey, Valkey::Embedded { .. }) && !config.data_dir.join("store-id").exists() {
+        let message = format!(
+            "no database is in {}: give --data-dir, or say where the database is with --valkey-url",
+            config.data_dir.display()
+        );
+        return Err(Failure { code: 78, message });
+    }
+    let Prepared { target, keyring } = prepare(config).await?;
+    Ok((open(config, target).await?, keyring))
+}
+
+/// The same of an external one, which another keyring may be for.
+pub async fn depot_without_keyring(config: &Config) -> Result<Depot, Failure> {
+    match &config.valkey {
+        Valkey::Url(given) => open(config, Target::Url(url_target(given))).await,
+        Valkey::Embedded { .. } => Err(Failure { code: 78, message: "a URL is needed".into() }),
+    }
+}
+
+async fn open(config: &Config, target: Target) -> Result<Depot, Failure> {
+    Depot::open(&link_config(config, target)).await.map_err(|error| match error {
+        Unexamined::Config(message) => Failure { code: 78, message },
+        Unexamined::Unreachable(message) => Failure { code: 69, message },
+    })
 }
 
 /// Connects as `serve` would with this configuration, and takes nothing into use. An embedded Valkey must be running.

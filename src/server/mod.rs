@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::service::Routes;
 
-pub use link::{Visit, visit};
+pub use link::{Visit, depot, depot_without_keyring, visit};
 
 use self::{
     accept::Steps, calls::Calls, drain::Drain, health::Readiness, listeners::Listeners, watchers::Watchers,

@@ -185,6 +185,12 @@ async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<
             report.add(Level::Fail, "database", "empty", todo);
             return Ok(());
         }
+        Some((word, "")) if word.starts_with("migrating/") || word.starts_with("adopting/") => {
+            let command = if word.starts_with('m') { "migrate" } else { "adopt-branch" };
+            let todo = format!("run `pannier {command}` again, with the same arguments");
+            report.add(Level::Fail, "database", format!("an unfinished `pannier {command}`"), &todo);
+            return Ok(());
+        }
         Some((env, _)) if env != ours => {
             let found = format!("it belongs to environment {env:?}, not {ours:?}");
             report.add(Level::Fail, "database", found, &format!("give --env {env}, or another database"));

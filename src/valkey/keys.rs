@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// The key that says whose database this is. It has no environment in its name, so that another environment's is seen.
-pub(super) const ENVIRONMENT: &str = "pannier:environment";
+pub const ENVIRONMENT: &str = "pannier:environment";
 
 /// How many buckets an index is spread over: as many hash slots in a cluster.
 pub const BUCKETS: u8 = 64;

@@ -2,6 +2,7 @@
 //! one and set up so that what is acknowledged is kept.
 
 mod cluster;
+mod depot;
 mod embedded;
 mod error;
 mod examine;
@@ -27,13 +28,14 @@ mod topology;
 
 use std::time::Duration;
 
+pub use depot::{Depot, Walk};
 pub use embedded::{
     Embedded, EmbeddedConfig, Fsync, Stopped, examine_embedded, running_embedded, stop_orphan,
 };
 pub use error::{LinkError, ServerError};
 pub use examine::{Unexamined, examine};
 pub use funnel::Funnel;
-pub use keys::{BUCKETS, valid_env};
+pub use keys::{BUCKETS, ENVIRONMENT, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
 pub use preflight::{DurabilityLevel, Finding, Level, Report, ServerFacts};

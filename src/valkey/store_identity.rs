@@ -24,7 +24,7 @@ use super::{
 /// The format of what is stored. A higher one is left alone.
 const FORMAT: u32 = 1;
 /// The score of a bucket's marker: lower than any owner's.
-const MARKER_SCORE: i64 = -2;
+pub(super) const MARKER_SCORE: i64 = -2;
 
 /// Why the database was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,6 +296,14 @@ impl Store<'_> {
             Some((env, store_id)) if !store_id.is_empty() => {
                 Ok(Some(Owner { env: env.to_owned(), store_id: store_id.to_owned() }))
             }
+            // It has no space, so that every version refuses it.
+            _ if value.starts_with("migrating/") => Err(Refusal::Human(
+                "a migration into this database is not finished: run `pannier migrate` again, with the same source and target"
+                    .into(),
+            )),
+            _ if value.starts_with("adopting/") => Err(Refusal::Human(
+                "this database is being renamed: run `pannier adopt-branch` again, with the same --from and --to".into(),
+            )),
             _ => Err(Refusal::Human(format!("the key {ENVIRONMENT} is not Pannier's: use another database"))),
         }
     }

@@ -52,3 +52,32 @@ pub async fn use_everything(sidecar: &Sidecar) {
     let listed = answered(sidecar.conversations().list_conversations(all).await).unwrap();
     assert_eq!(listed.conversations.len(), 20);
 }
+
+/// What [`use_everything`] left behind is there, in another place or under another name; `sessions`: they and the blobs too.
+pub async fn still_there(sidecar: &Sidecar, sessions: bool) {
+    let listed =
+        answered(sidecar.sessions().list_sessions(v1::ListSessionsRequest::default()).await).unwrap();
+    assert_eq!(listed.sessions.len(), if sessions { 20 } else { 0 });
+    assert_eq!(sidecar.blobs().list(false).await.blobs.len(), if sessions { 20 } else { 0 });
+    for number in 0..20 {
+        let bot = format!("bot-{number}");
+        let mut attach = Attach::open(sidecar.channel(), open(&bot, "me")).await.unwrap();
+        if sessions {
+            assert_eq!(attach.value("session", "1.0").await.unwrap(), b"w");
+            assert_eq!(sidecar.blobs().fetch(&bot).await.unwrap(), blob::content(number, 300_000));
+        }
+        // And it can be written.
+        attach.commit(1, vec![put("creds", "self", *b"new")], Vec::new()).await.unwrap();
+        attach.close().await;
+        // Claimed, done, and its result is kept.
+        let claimed = answered(sidecar.dedup().claim(claim(&bot)).await).unwrap();
+        assert_eq!(claimed.outcome(), v1::claim_response::Outcome::Duplicate, "{bot}");
+        assert_eq!(
+            answered(sidecar.conversations().get_conversation(get(&bot)).await).unwrap().state.unwrap().step,
+            "asked"
+        );
+    }
+    // Both sends of the day are used up, whatever the name of the third.
+    let answer = caps::ask(sidecar, consume("send-later", &["daily"])).await;
+    assert_ne!(answer.outcome(), v1::consume_response::Outcome::Allowed);
+}

@@ -38,7 +38,7 @@ for _, member in ipairs(lapsed) do
 end
 if #lapsed >= most then left = left + 1 end
 
-local settings = redis.call('HMGET', H, 'ra', 'rc', 'xa', 'xc')
+local settings = redis.call('HMGET', H, 'ra', 'rc', 'xa', 'xc', 'cz')
 local trim_at = 0
 local function trim(zset, age, kept)
   age, kept = tonumber(age), tonumber(kept)
@@ -86,6 +86,8 @@ end
 local tombstone = first(UX)
 if tombstone > 0 and (trim_at == 0 or tombstone < trim_at) then trim_at = tombstone end
 if done > 0 then finish() end
-local reply = {'OK', now, first(DUE), first(LSE), trim_at, first(CN), left, done}
+-- Crons that rest: as if there were none.
+local next_cron = settings[5] and 0 or first(CN)
+local reply = {'OK', now, first(DUE), first(LSE), trim_at, next_cron, left, done}
 for n in pairs(need) do reply[#reply + 1] = n end
 return reply
