@@ -3,7 +3,16 @@
 //!
 //! What a call does is learned from the same calls over a whole network.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::similar_names,
+    clippy::too_many_lines,
+    clippy::needless_update,
+    clippy::clone_on_copy
+)]
 
 #[path = "chaos/probes.rs"]
 mod probes;

@@ -1,7 +1,15 @@
 //! More than the sidecar can take: what is accepted goes on as before, the rest is refused at once and told when to come again, memory
 //! stays within its budget, and afterwards all is normal at once.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::match_wild_err_arm
+)]
 
 mod support;
 

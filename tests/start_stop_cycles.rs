@@ -1,6 +1,13 @@
 //! Started and stopped time and again: nothing is left behind, in the process, on the disk or among the processes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::case_sensitive_file_extension_comparisons,
+    clippy::manual_is_multiple_of
+)]
 
 mod support;
 

@@ -195,10 +195,11 @@ where
             request.extensions_mut().insert(grant.clone());
         }
         let denial = Denial::default();
-        let request = match streams {
-            true => request.map(Body::new),
-            false => request
-                .map(|body| Body::new(Weighed::new(body, Arc::clone(&in_flight.held), Arc::clone(&denial)))),
+        let request = if streams {
+            request.map(Body::new)
+        } else {
+            request
+                .map(|body| Body::new(Weighed::new(body, Arc::clone(&in_flight.held), Arc::clone(&denial))))
         };
         let request = match rule {
             Some(rule) if grant.is_namespaced() && rule.need.has_namespace() => {

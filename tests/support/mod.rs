@@ -9,6 +9,10 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stderr,
+    clippy::similar_names,
+    clippy::unused_async,
+    clippy::ignored_unit_patterns,
+    clippy::while_let_loop,
     clippy::unnecessary_wraps
 )]
 
