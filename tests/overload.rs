@@ -258,6 +258,10 @@ async fn drive(
                         seen.shed.push(one.elapsed());
                         tokio::time::sleep(Duration::from_millis(100)).await;
                     }
+                    // Others write this session at the same time.
+                    Err(status) if status.code() == tonic::Code::Aborted => {
+                        tokio::time::sleep(Duration::from_millis(100)).await;
+                    }
                     Err(status) => panic!("neither done nor refused: {status:?}"),
                 }
             }
