@@ -85,7 +85,21 @@ async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
         ValkeyOptions::default().set("appendonly", "no").set("slowlog-log-slower-than", "5000"),
     );
     let sidecar = Sidecar::start(Options::with(&valkey)).await;
-    let queue = Queue::of(&sidecar, "reminders");
+    // What is slow by itself is slow each time; a busy machine is not.
+    let mut tries = Vec::new();
+    for number in 0..5 {
+        let slow =
+            slow_scripts_over_dead_ids(&valkey, &Queue::of(&sidecar, &format!("reminders {number}"))).await;
+        if slow.is_empty() {
+            return;
+        }
+        tries.push(slow);
+    }
+    panic!("{tries:?}");
+}
+
+/// Fails 500 jobs, retries them, fails them again and deletes them; what took more than 5 ms meanwhile.
+async fn slow_scripts_over_dead_ids(valkey: &Valkey, queue: &Queue) -> Vec<String> {
     let ids: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     queue.batch(ids.iter().map(|id| grouped(id, id)).collect()).await.unwrap();
     for _ in 0..5 {
@@ -104,8 +118,7 @@ async fn no_script_takes_long_with_as_many_dead_ids_as_may_be() {
     let request = v1::DeleteDeadRequest { queue: queue.name.clone(), ids, ..Default::default() };
     assert_eq!(answer(queue.client.clone().delete_dead(request).await).unwrap().deleted, 500);
     let slow: Vec<Vec<redis::Value>> = valkey.command(&["SLOWLOG", "GET", "10"]);
-    let slow: Vec<_> = slow.iter().map(|entry| format!("{:?} µs", entry[2])).collect();
-    assert!(slow.is_empty(), "{slow:?}");
+    slow.iter().map(|entry| format!("{:?} µs", entry[2])).collect()
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

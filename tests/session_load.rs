@@ -77,7 +77,13 @@ async fn a_write_of_one_record_writes_that_record_however_many_there_are() {
         written.push(each);
         let calls_now = commands(&valkey);
         let more = |name: &str| calls_now.get(name).unwrap_or(&0) - calls.get(name).unwrap_or(&0);
-        assert_eq!(more("evalsha"), 50 + more("time").saturating_sub(50).min(2), "one script a commit");
+        // And now and then one by which the sidecar says that it is there.
+        let beside = more("time").saturating_sub(50).min(2) + 1;
+        assert!(
+            (50..=50 + beside).contains(&more("evalsha")),
+            "one script a commit, not {}",
+            more("evalsha")
+        );
         assert_eq!(more("hgetall") + more("hscan") + more("hkeys"), 0, "nothing that grows with the session");
     }
     assert!(written[1] < written[0] + 64, "{written:?}: the same in a large session as in a small one");

@@ -27,7 +27,11 @@ pub use self::{
     rewrap::{Failure, Progress, RATE_DEFAULT, RATE_MAX},
     scripts::ALL as SCRIPTS,
 };
-use crate::{crypto::SharedKeyring, error::Result, valkey::Link};
+use crate::{
+    crypto::SharedKeyring,
+    error::Result,
+    valkey::{Link, LinkState},
+};
 
 /// Between two counts in the background; a rewrap and a look at the status count as well.
 const COUNT_EVERY: Duration = Duration::from_secs(15 * 60);
@@ -99,7 +103,12 @@ impl Rotation {
     }
 
     async fn count_now_and_then(&self) {
+        let mut state = self.link.state();
         loop {
+            if self.last_census().is_none() {
+                // The first as soon as there is something to count.
+                let _ = state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await;
+            }
             // A database that sleeps is not woken for it.
             if self.link.is_ready()
                 && let Err(error) = self.count(Instant::now() + COUNT_WITHIN).await

@@ -17,7 +17,7 @@ use super::{
     embedded::{Child, ChildError},
     error::ServerError,
     keys::{BUCKETS, Names},
-    lanes::{Generation, describe},
+    lanes::{Generation, ask, describe, one},
     op::{self, Lane},
     preflight::{self, Report},
     sentinel::Sentinels,
@@ -262,6 +262,11 @@ async fn connect(config: &LinkConfig, endpoints: &[Endpoint]) -> Result<Arc<Shar
                 let shard = Shard::new(id, endpoint.to_string(), CancellationToken::new());
                 let look = preflight::inspect(&generation.probe_lane(), config.allowances()).await;
                 shard.set_report(look.map_err(at)?);
+                // While it reads its data from disk it tells of itself already, and serves nothing.
+                let alive = ask(generation.probe_lane(), &one(redis::cmd("PING"))).await.map_err(at)?;
+                if alive.is_err_and(|error| error == ServerError::Loading) {
+                    return Err(at("it still reads its data (LOADING)".to_owned()));
+                }
                 shard.set_connected(&generation);
                 return Ok(Arc::new(shard));
             }
