@@ -144,6 +144,9 @@ async fn serve(
         .max_frame_size(256 << 10)
         .max_send_buf_size(1 << 20)
         .max_concurrent_streams(1024)
+        // Whoever is refused before all of its request was read counts here, and a limit would sooner or later close the
+        // connection of a busy client with every stream on it.
+        .max_local_error_reset_streams(None)
         .max_header_list_size(64 << 10)
         .keep_alive_interval(ping_every)
         .keep_alive_timeout(ping_within);
