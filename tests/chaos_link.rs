@@ -7,15 +7,12 @@ mod support;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pannier::{
-    proto::v1,
-    valkey::{Lane, LinkState, Op},
-};
+use pannier::{proto::v1, valkey::LinkState};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, open, put},
     chaos::{Fault, Network},
-    link::{TestLink, allowed, config},
+    link::{TestLink, allowed, config, large_values_both_ways},
     unary::{Unary, commit},
 };
 use tokio::time::Instant;
@@ -33,19 +30,7 @@ async fn behind_a_network(buffer: u32) -> (Valkey, Network) {
 async fn twenty_large_writes_and_twenty_large_reads_pass_through_small_buffers() {
     let (_valkey, network) = behind_a_network(64 << 10).await;
     let link = TestLink::ready(config(network.url())).await;
-    let value = vec![7_u8; 12 << 20];
-    let calls = (0..40).map(|n| {
-        let (link, value) = (link.link.clone(), &value);
-        async move {
-            let mut cmd = redis::cmd(if n % 2 == 0 { "SET" } else { "GET" });
-            cmd.arg("large");
-            if n % 2 == 0 {
-                cmd.arg(value);
-            }
-            link.run(Lane::Bulk, Op::Cmd(cmd), Instant::now() + 120 * SECOND).await.unwrap();
-        }
-    });
-    join_all(calls).await;
+    large_values_both_ways(&link.link, 40, 120 * SECOND).await;
     link.append("list", "a", 5 * SECOND).await.unwrap();
 }
 

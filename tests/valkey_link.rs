@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream::FuturesOrdered};
 use pannier::valkey::{Lane, LinkConfig, LinkError, LinkState, Op, ServerError, Target, UrlTarget};
 use redis::Value;
-use support::link::{Proxy, TestLink, allowed, append, config};
+use support::link::{Proxy, TestLink, allowed, append, config, large_values_both_ways};
 use support::{Valkey, ValkeyOptions};
 use tokio::time::Instant;
 
@@ -217,19 +217,7 @@ async fn large_values_both_ways_at_once_do_not_block_each_other() {
     let valkey = Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() });
     let proxy = Proxy::start(valkey.port).await;
     let link = TestLink::ready(config(format!("valkey://127.0.0.1:{}", proxy.port))).await;
-    let value = vec![7_u8; 12 << 20];
-    let calls = (0..16).map(|n| {
-        let (link, value) = (link.link.clone(), &value);
-        async move {
-            let mut cmd = redis::cmd(if n % 2 == 0 { "SET" } else { "GET" });
-            cmd.arg("large");
-            if n % 2 == 0 {
-                cmd.arg(value);
-            }
-            link.run(Lane::Bulk, Op::Cmd(cmd), Instant::now() + 60 * SECOND).await.unwrap();
-        }
-    });
-    futures_util::future::join_all(calls).await;
+    large_values_both_ways(&link.link, 16, 60 * SECOND).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! is bound or started; secrets never appear in what is printed.
 
 mod access;
+mod external;
 mod limits;
 mod observe;
 mod places;

@@ -10,8 +10,8 @@ use crate::{
     valkey::{Lane, Link, Op},
 };
 
-/// Buckets of an index.
-pub const BUCKETS: u8 = 64;
+pub use crate::valkey::BUCKETS;
+
 /// Heads read in one write.
 const HEADS: usize = 100;
 /// Heads looked at for one page.
@@ -82,7 +82,7 @@ pub async fn owners<T: Listed>(
 ) -> Result<Owners<T>> {
     let (mut found, mut corrupt, mut looked_at) = (Vec::new(), 0, 0);
     while place.bucket < BUCKETS {
-        let tags = bucket::<T>(link, place.bucket, deadline).await?;
+        let tags = bucket(link, T::KIND, place.bucket, deadline).await?;
         let from = place.last.map_or(0, |last| tags.partition_point(|tag| *tag.as_bytes() <= last));
         for batch in tags[from..].chunks(HEADS) {
             for (tag, owner) in read::<T>(link, batch, deadline).await? {
@@ -108,9 +108,9 @@ pub async fn owners<T: Listed>(
 }
 
 /// The tags of one bucket, sorted.
-async fn bucket<T: Listed>(link: &Link, bucket: u8, deadline: Instant) -> Result<Vec<OwnerTag>> {
+pub async fn bucket(link: &Link, kind: &str, bucket: u8, deadline: Instant) -> Result<Vec<OwnerTag>> {
     let mut read = cmd("ZRANGE");
-    read.arg(link.index_key(T::KIND, bucket)).arg(0).arg(-1);
+    read.arg(link.index_key(kind, bucket)).arg(0).arg(-1);
     let reply = link.run(Lane::Bulk, Op::Cmd(read), deadline).await?;
     let mut tags = tags(&reply);
     tags.sort_unstable_by_key(|tag| *tag.as_bytes());

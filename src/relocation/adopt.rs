@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, Value};
 
-use super::{Stopped, environment, refuse_while_in_use, set_environment};
+use super::{Stopped, environment, is_of_running_sidecars, on, refuse_while_in_use, set_environment};
 use crate::{
     blob,
     crypto::Keyring,
     schedule, session,
-    valkey::{BUCKETS, Depot, Walk},
+    valkey::{BUCKETS, Depot, Walk, new_store_id},
 };
 
 /// What is asked for.
@@ -103,7 +103,7 @@ impl Adoption {
                 return refused(format!("it has keys of environment {to:?} beside those of {from:?}"));
             }
         }
-        let new = new_id()?;
+        let new = new_store_id()?;
         set_environment(depot, &format!("adopting/{from}/{to}/{}/{old}/{new}", self.keeps())).await?;
         Ok((old, new))
     }
@@ -177,7 +177,7 @@ impl Work<'_> {
             if stays_till_the_end(rest, self.adoption.keep_sessions) {
                 continue;
             }
-            if rest == b"sidecars" || rest.starts_with(b"sweeper:") {
+            if is_of_running_sidecars(rest) {
                 self.all(vec![on("UNLINK", key)]).await?;
             } else if tag(rest).is_some_and(|tag| going.contains(tag)) {
                 unlinks.push(on("UNLINK", key));
@@ -283,16 +283,4 @@ fn tag(rest: &[u8]) -> Option<&[u8]> {
 
 fn is_no_key(error: &crate::valkey::ServerError) -> bool {
     matches!(error, crate::valkey::ServerError::Other { detail, .. } if detail.contains("no such key"))
-}
-
-fn on(name: &str, key: &[u8]) -> Cmd {
-    let mut command = cmd(name);
-    command.arg(key);
-    command
-}
-
-fn new_id() -> Result<String, String> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|_| "the system gives no randomness".to_owned())?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -1,8 +1,11 @@
 //! Carries every key of an environment to another server as it is, with its time to live, and compares both sides.
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
-use super::{Contents, Fingerprint, Stopped, environment, refuse_while_in_use, set_environment};
+use super::{
+    Contents, Fingerprint, Stopped, environment, is_of_running_sidecars, on, refuse_while_in_use,
+    set_environment,
+};
 use crate::{
     crypto::Keyring,
     valkey::{Depot, ServerError, Walk},
@@ -164,10 +167,7 @@ impl Run<'_> {
     /// Without what belongs to running sidecars.
     fn carried(&self, mut keys: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
         let prefix = format!("pannier:{}:", self.env);
-        keys.retain(|key| {
-            let rest = key.strip_prefix(prefix.as_bytes()).unwrap_or_default();
-            rest != b"sidecars" && !rest.starts_with(b"sweeper:")
-        });
+        keys.retain(|key| !is_of_running_sidecars(key.strip_prefix(prefix.as_bytes()).unwrap_or_default()));
         keys
     }
 
@@ -274,12 +274,6 @@ fn count(keys: &[Vec<u8>]) -> u64 {
 
 fn count_of(keys: usize) -> u64 {
     u64::try_from(keys).unwrap_or(u64::MAX)
-}
-
-fn on(name: &str, key: &[u8]) -> Cmd {
-    let mut command = cmd(name);
-    command.arg(key);
-    command
 }
 
 /// `RESTORE` does not know the version of the dump, or a type or encoding in it.

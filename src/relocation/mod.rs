@@ -10,7 +10,7 @@ pub use adopt::{Adopted, Adoption};
 pub use contents::{Contents, Fingerprint};
 pub use migrate::{Migrated, Stage, migrate};
 
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 
 use crate::{
     crypto::Keyring,
@@ -75,4 +75,16 @@ async fn refuse_while_in_use(depot: &Depot, keyring: &Keyring, env: &str) -> Res
          as running for 90 s",
         named.join(", ")
     )))
+}
+
+/// A command on one key.
+fn on(name: &str, key: &[u8]) -> Cmd {
+    let mut command = cmd(name);
+    command.arg(key);
+    command
+}
+
+/// Whether a key, without its prefix, is of those that running sidecars keep for themselves: no copy has a use for it.
+fn is_of_running_sidecars(rest: &[u8]) -> bool {
+    rest == b"sidecars" || rest.starts_with(b"sweeper:")
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Rotation;
 use crate::{
     crypto::{KeyState, Keyring, seal_canary},
-    valkey::{Lane, Link, LinkError, LinkState, Op},
+    valkey::{Lane, Link, LinkError, LinkState, Op, canary_field},
 };
 
 /// The field that says which key everything was last wrapped under.
@@ -43,7 +43,7 @@ pub async fn prove(
     let used = keyring.ids().into_iter().filter(|(_, state)| *state != KeyState::Disabled);
     let used: Vec<u32> = used.map(|(id, _)| id).collect();
     let mut read = redis::cmd("HGET");
-    read.arg(meta(link)).arg(REWRAPPED);
+    read.arg(link.meta_key()).arg(REWRAPPED);
     if let Value::BulkString(id) = link.run(Lane::Small, Op::Cmd(read), deadline).await?
         && let Some(id) = str::from_utf8(&id).ok().and_then(|id| id.parse().ok())
         && !used.contains(&id)
@@ -56,7 +56,7 @@ pub async fn prove(
         }
         // Written only where it may be missing: with its memory full the server would refuse to be asked to.
         let mut learn = redis::cmd("HSETNX");
-        learn.arg(meta(link)).arg(format!("canary:{id}"));
+        learn.arg(link.meta_key()).arg(canary_field(id));
         learn.arg(seal_canary(keyring, id).unwrap_or_default());
         link.run(Lane::Small, Op::Cmd(learn), deadline).await?;
         if !link.canary_opens(keyring, id, deadline).await? {
@@ -69,12 +69,8 @@ pub async fn prove(
 /// Notes that everything is wrapped under this key.
 pub(super) async fn note_rewrapped(link: &Link, id: u32, deadline: Instant) -> Result<(), LinkError> {
     let mut note = redis::cmd("HSET");
-    note.arg(meta(link)).arg(REWRAPPED).arg(id);
+    note.arg(link.meta_key()).arg(REWRAPPED).arg(id);
     link.run(Lane::Small, Op::Cmd(note), deadline).await.map(|_| ())
-}
-
-fn meta(link: &Link) -> String {
-    format!("{}meta", link.prefix())
 }
 
 impl Rotation {

@@ -9,7 +9,10 @@ use crate::{
     blob,
     crypto::wrapped_kek_id,
     error::Result,
-    owner::{catalog::BUCKETS, namespace},
+    owner::{
+        catalog::{self, BUCKETS},
+        namespace,
+    },
     valkey::Link,
 };
 
@@ -58,7 +61,7 @@ pub async fn census(link: &Link, deadline: Instant) -> Result<Census> {
     let mut census = Census::default();
     for kind in KINDS {
         for bucket in 0..BUCKETS {
-            for tags in walk::bucket(link, kind, bucket, deadline).await?.chunks(BATCH) {
+            for tags in catalog::bucket(link, kind.name, bucket, deadline).await?.chunks(BATCH) {
                 for owner in walk::read(link, kind, tags, deadline).await? {
                     let live = owner.live.iter().map(|wrapped| (wrapped, false));
                     for (wrapped, archived) in

@@ -13,7 +13,7 @@ mod scripts;
 mod walk;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -35,6 +35,8 @@ use crate::{
 
 /// Between two counts in the background; a rewrap and a look at the status count as well.
 const COUNT_EVERY: Duration = Duration::from_secs(15 * 60);
+/// The same after one that failed.
+const COUNT_AGAIN: Duration = Duration::from_secs(5);
 /// What a count in the background may take.
 const COUNT_WITHIN: Duration = Duration::from_secs(120);
 
@@ -45,14 +47,18 @@ pub struct Rotation {
     /// Another one with each start.
     id: String,
     started_ms: u64,
-    counted: Mutex<Option<Arc<Census>>>,
     stopping: CancellationToken,
 }
 
 impl Rotation {
     /// Takes part from now on, until `stopping`: says that this sidecar is there, follows the keyring's file (SIGHUP, and
-    /// keys that only it has), and counts now and then.
-    pub fn start(link: Link, keyring: SharedKeyring, stopping: CancellationToken) -> Arc<Self> {
+    /// keys that only it has), and where `counting`, for the metrics, counts now and then.
+    pub fn start(
+        link: Link,
+        keyring: SharedKeyring,
+        counting: bool,
+        stopping: CancellationToken,
+    ) -> Arc<Self> {
         let mut id = [0; 16];
         // Without randomness nothing else works either.
         let _ = getrandom::fill(&mut id);
@@ -62,7 +68,6 @@ impl Rotation {
             keyring,
             id: format!("{:032x}", u128::from_be_bytes(id)),
             started_ms: u64::try_from(now.as_millis()).unwrap_or(0),
-            counted: Mutex::default(),
             stopping,
         });
         let tasks = Arc::clone(&rotation);
@@ -72,7 +77,7 @@ impl Rotation {
                 () = stopping.cancelled() => {}
                 () = tasks.stay_registered() => {}
                 () = tasks.follow_the_file() => {}
-                () = tasks.count_now_and_then() => {}
+                () = tasks.count_now_and_then(), if counting => {}
             }
         });
         rotation
@@ -83,39 +88,30 @@ impl Rotation {
         &self.keyring
     }
 
-    /// How many root keys each key wraps, as last counted here: for metrics. None yet: nobody has counted. It is at most 15
-    /// minutes old while Valkey is there.
-    pub fn last_census(&self) -> Option<Arc<Census>> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Counts, see [`census()`].
     ///
     /// # Errors
     /// When Valkey does not answer inside the deadline.
-    pub async fn count(&self, deadline: Instant) -> Result<Arc<Census>> {
-        let counted = Arc::new(census(&self.link, deadline).await?);
+    pub async fn count(&self, deadline: Instant) -> Result<Census> {
+        let counted = census(&self.link, deadline).await?;
         let owners: Vec<(u32, u64)> =
             counted.by_key.iter().map(|(id, wrapped)| (*id, wrapped.all())).collect();
         crate::telemetry::owners_per_key(&owners);
-        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&counted));
         Ok(counted)
     }
 
     async fn count_now_and_then(&self) {
         let mut state = self.link.state();
         loop {
-            if self.last_census().is_none() {
-                // The first as soon as there is something to count.
-                let _ = state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await;
-            }
             // A database that sleeps is not woken for it.
-            if self.link.is_ready()
-                && let Err(error) = self.count(Instant::now() + COUNT_WITHIN).await
-            {
-                tracing::debug!(%error, "what each key wraps could not be counted");
-            }
-            let pause = if self.last_census().is_some() { COUNT_EVERY } else { Duration::from_secs(5) };
+            let _ = state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await;
+            let pause = match self.count(Instant::now() + COUNT_WITHIN).await {
+                Ok(_) => COUNT_EVERY,
+                Err(error) => {
+                    tracing::debug!(%error, "what each key wraps could not be counted");
+                    COUNT_AGAIN
+                }
+            };
             tokio::time::sleep(pause).await;
         }
     }

@@ -21,7 +21,10 @@ use crate::{
     blob,
     crypto::{Context, Keyring, OwnerTag, rewrap},
     error::{Error, Reason, Result},
-    owner::{catalog::BUCKETS, keys::unwrap_error},
+    owner::{
+        catalog::{self, BUCKETS},
+        keys::unwrap_error,
+    },
     valkey::{Lane, Op},
 };
 
@@ -145,7 +148,7 @@ impl Run<'_> {
         let batch = usize::try_from(rate / 10).unwrap_or(BATCH).clamp(1, BATCH);
         for kind in KINDS {
             for bucket in 0..BUCKETS {
-                let tags = walk::bucket(&self.rotation.link, kind, bucket, soon()).await?;
+                let tags = catalog::bucket(&self.rotation.link, kind.name, bucket, soon()).await?;
                 for tags in tags.chunks(batch) {
                     let next = Instant::now() + Duration::from_secs(tags.len() as u64) / rate;
                     self.batch(kind, tags).await?;

@@ -10,11 +10,7 @@ use crate::{
     blob,
     crypto::OwnerTag,
     error::Result,
-    owner::{
-        catalog::{self, BUCKETS},
-        namespace,
-        reply::unexpected,
-    },
+    owner::{catalog::BUCKETS, namespace, reply::unexpected},
     session,
     valkey::{Lane, Link, Op},
 };
@@ -64,13 +60,6 @@ pub async fn total(link: &Link, deadline: Instant) -> Result<u64> {
         }
     });
     Ok(try_join_all(counts).await?.into_iter().sum())
-}
-
-/// The owners of one bucket.
-pub async fn bucket(link: &Link, kind: Kind, bucket: u8, deadline: Instant) -> Result<Vec<OwnerTag>> {
-    let mut read = cmd("ZRANGE");
-    read.arg(link.index_key(kind.name, bucket)).arg(0).arg(-1);
-    Ok(catalog::tags(&link.run(Lane::Bulk, Op::Cmd(read), deadline).await?))
 }
 
 /// Reads owners; those that are not there are left out.

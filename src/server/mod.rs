@@ -138,7 +138,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let pipes = Pipes::new(handlers, memory.clone());
 
     let readiness = Readiness::default();
-    let rotation = Rotation::start(link.clone(), keyring.clone(), stop.clone());
+    let rotation = Rotation::start(link.clone(), keyring.clone(), watchers.count(), stop.clone());
     let about = About {
         link: link.clone(),
         rotation: Arc::clone(&rotation),

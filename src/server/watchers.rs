@@ -45,6 +45,11 @@ impl Watchers {
         Ok(Self { admin, traces })
     }
 
+    /// Whether anybody sees what is counted.
+    pub fn count(&self) -> bool {
+        self.admin.is_some()
+    }
+
     /// Answers from now on. What goes on besides are tasks of `reloading`.
     pub fn serve(
         self,

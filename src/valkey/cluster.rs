@@ -17,8 +17,9 @@ use super::{
     exchange::Inner,
     keys::BUCKETS,
     lanes::{ask, describe, one},
-    reconnect::{Source, changed, keep},
+    reconnect::{Said, changed, keep},
     shard::Shard,
+    source::Source,
     store_identity::{Refusal, Rule, Store, Via},
     target::{Endpoint, Place},
     topology::{Node, Shards, View},
@@ -40,8 +41,6 @@ const CHECK_WITHIN: Duration = Duration::from_secs(10);
 const ASKED: usize = 8;
 /// A node that only takes slots over is forgotten after this long.
 const GUEST_FOR: Duration = Duration::from_secs(120);
-/// A reason that stays is said again after this long.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// Keeps a cluster.
 pub(super) struct Cluster {
@@ -97,7 +96,7 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     async fn run(&mut self, met: &mut mpsc::UnboundedReceiver<Arc<Shard>>) {
-        let mut said: Option<(String, Instant)> = None;
+        let mut said = Said::default();
         loop {
             while let Ok(shard) = met.try_recv() {
                 self.meet(shard);
@@ -105,7 +104,7 @@ impl Keeper<'_> {
             match self.look().await {
                 Ok(view) => {
                     self.apply(&view);
-                    said = None;
+                    said = Said::default();
                     self.move_home().await;
                     if let Err(why) = self.check().await {
                         return self.give_up(why).await;
@@ -115,9 +114,8 @@ impl Keeper<'_> {
                     return self.give_up(why).await;
                 }
                 Err(Unseen { why, .. }) => {
-                    if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
+                    if said.is_news(&why) {
                         tracing::warn!(valkey = %self.inner.label, %why, "no node tells what the cluster is like");
-                        said = Some((why.clone(), Instant::now()));
                     }
                     self.inner.astray(&why);
                 }
@@ -159,7 +157,8 @@ impl Keeper<'_> {
         let asked: Vec<_> =
             shards.all.iter().filter_map(|shard| Some((shard, shard.connected()?))).take(ASKED).collect();
         let answers = join_all(asked.into_iter().map(|(shard, generation)| async move {
-            let view = ask_connected(generation.probe_lane(), host_of(&shard.label)).await.ok()?;
+            let host = Place::parse(&shard.label, "")?.host;
+            let view = ask_connected(generation.probe_lane(), &host).await.ok()?;
             Some((shard.label.clone(), view))
         }));
         let views: Vec<_> = answers.await.into_iter().flatten().collect();
@@ -207,12 +206,10 @@ impl Keeper<'_> {
     /// A call was sent on to a node that serves no slot yet.
     fn meet(&mut self, shard: Arc<Shard>) {
         self.guests.insert(shard.id, Instant::now());
-        let Some((host, port)) = shard.label.rsplit_once(':') else { return };
         let own = self.seeds.first().and_then(Endpoint::host).unwrap_or_default();
-        let host = host.trim_matches(['[', ']']);
-        let host = if host.is_empty() || host == "?" { own } else { host.to_owned() };
-        let Ok(port) = port.parse() else { return };
-        self.keep(shard, &Node { place: Place { host, port }, hostname: None });
+        if let Some(place) = Place::parse(&shard.label, &own) {
+            self.keep(shard, &Node { place, hostname: None });
+        }
     }
 
     fn keep(&mut self, shard: Arc<Shard>, node: &Node) {
@@ -319,11 +316,6 @@ async fn ask_seeds(seeds: &[Endpoint]) -> Result<(View, Endpoint), Unseen> {
         }
     }
     Err(Unseen { why: whys.join("; "), hopeless })
-}
-
-/// The host in `host:port`.
-fn host_of(label: &str) -> &str {
-    label.rsplit_once(':').map_or(label, |(host, _)| host.trim_matches(['[', ']']))
 }
 
 async fn ask_connected(connection: MultiplexedConnection, host: &str) -> Result<View, Unseen> {

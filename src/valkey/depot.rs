@@ -3,28 +3,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::future::try_join_all;
 use redis::{Cmd, Pipeline, Value};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep};
 
 use super::{
     LinkConfig, Target, Unexamined,
-    cluster::view_of,
     embedded::{Child, ChildError},
     error::ServerError,
     keys::{BUCKETS, Names},
-    lanes::{Generation, ask, describe, one},
-    op::{self, Lane},
-    preflight::{self, Report},
-    sentinel::Sentinels,
-    server_info::text,
+    lanes::one,
+    nodes::{self, Reply},
+    op::Lane,
+    report::Report,
+    scan::{self, Scan},
     shard::Shard,
     store_identity::{MARKER_SCORE, marker},
-    target::{Endpoint, Topology},
     topology::Shards,
 };
 
@@ -42,11 +35,14 @@ pub struct Depot {
     facts: Report,
 }
 
-/// A place in a walk over all keys.
-#[derive(Debug, Default)]
-pub struct Walk {
-    node: usize,
-    cursor: String,
+/// A place in a walk over all keys; `None`: it is over.
+#[derive(Debug)]
+pub struct Walk(Option<Scan>);
+
+impl Default for Walk {
+    fn default() -> Self {
+        Self(Some(Scan::default()))
+    }
 }
 
 impl Depot {
@@ -55,36 +51,23 @@ impl Depot {
     /// # Errors
     /// When one cannot be reached, or the configuration itself is wrong.
     pub async fn open(config: &LinkConfig) -> Result<Self, Unexamined> {
-        let mut child = None;
-        let shards = match &config.target {
+        let (shards, child) = match &config.target {
             Target::Embedded(embedded) => {
-                let mut server = embedded.child();
-                let shard = start(config, &mut server).await;
-                child = Some(server);
-                match shard {
-                    Ok(shard) => Shards::single(shard),
+                let mut child = embedded.child();
+                match start(config, &mut child).await {
+                    Ok(shard) => (Shards::single(shard), Some(child)),
                     Err(why) => {
-                        if let Some(mut server) = child {
-                            server.stop().await;
-                        }
+                        child.stop().await;
                         return Err(why);
                     }
                 }
             }
-            Target::Url(url) => match &url.topology {
-                Topology::Standalone => Shards::single(connect(config, &[Endpoint::parse(url)?]).await?),
-                Topology::Sentinel { primary, password } => {
-                    let mut sentinels =
-                        Sentinels::new(primary.clone(), &Endpoint::parse_all(url)?, password.as_ref())?;
-                    let found = sentinels.primary().await;
-                    let endpoint = found.map_err(|rejected| Unexamined::Unreachable(rejected.why()))?;
-                    Shards::single(connect(config, &[endpoint]).await?)
-                }
-                Topology::Cluster => cluster(config, &Endpoint::parse_all(url)?).await?,
-            },
+            Target::Url(_) => (nodes::reach(config).await?, None),
         };
-        let reports: Vec<_> = shards.all.iter().map(|shard| (shard.label.clone(), shard.report())).collect();
-        let facts = Report::of_all(&reports, "");
+        if !shards.is_whole() {
+            return Err(Unexamined::Unreachable("some slots of the cluster are served by no node".into()));
+        }
+        let facts = nodes::report(&shards);
         Ok(Self { shards, child, facts })
     }
 
@@ -102,32 +85,8 @@ impl Depot {
     ///
     /// # Errors
     /// When a node does not answer: what was sent may have been done.
-    pub async fn send(&self, commands: Vec<Cmd>) -> Result<Vec<Result<Value, ServerError>>, String> {
-        let count = commands.len();
-        let mut parts: Vec<(&Arc<Shard>, Vec<usize>, Pipeline)> = Vec::new();
-        for (at, command) in commands.into_iter().enumerate() {
-            let shard = match op::key(&command) {
-                Some(key) => self.shards.of_key(key),
-                None => self.shards.all.first(),
-            };
-            let shard = shard.ok_or("no node serves a part of the cluster")?;
-            let known = parts.iter().position(|(other, ..)| other.id == shard.id);
-            let index = known.unwrap_or_else(|| {
-                parts.push((shard, Vec::new(), Pipeline::new()));
-                parts.len() - 1
-            });
-            parts[index].1.push(at);
-            parts[index].2.add_command(command);
-        }
-        let sends = parts.into_iter().map(async |(shard, places, pipeline)| {
-            let replies = exchange(shard, &pipeline).await?;
-            Ok::<_, String>(places.into_iter().zip(replies).collect::<Vec<_>>())
-        });
-        let mut replies = vec![Ok(Value::Nil); count];
-        for (at, reply) in try_join_all(sends).await?.into_iter().flatten() {
-            replies[at] = reply;
-        }
-        Ok(replies)
+    pub async fn send(&self, commands: Vec<Cmd>) -> Result<Vec<Reply>, String> {
+        nodes::send(&self.shards, commands, Some(Lane::Bulk), ANSWER_WITHIN).await
     }
 
     /// One command.
@@ -144,27 +103,18 @@ impl Depot {
     /// # Errors
     /// When a node does not answer, or refuses.
     pub async fn walk(&self, walk: &mut Walk, pattern: &str) -> Result<Option<Vec<Vec<u8>>>, String> {
-        let Some(shard) = self.shards.all.get(walk.node) else { return Ok(None) };
-        let mut scan = redis::cmd("SCAN");
-        let cursor = if walk.cursor.is_empty() { "0" } else { walk.cursor.as_str() };
-        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(STEP);
-        let mut pipeline = Pipeline::new();
-        pipeline.add_command(scan);
-        let reply = exchange(shard, &pipeline).await?.pop().unwrap_or(Ok(Value::Nil));
-        let (next, keys) = match reply.map_err(|error| explain(&error))? {
-            Value::Array(mut parts) if parts.len() == 2 => (text(&parts[0]), parts.pop()),
-            _ => return Err(format!("{}: SCAN gave no list", shard.label)),
-        };
-        walk.cursor = next.unwrap_or_default();
-        if walk.cursor == "0" || walk.cursor.is_empty() {
-            *walk = Walk { node: walk.node + 1, cursor: String::new() };
-        }
-        let Some(Value::Array(keys)) = keys else { return Ok(Some(Vec::new())) };
-        let keys = keys.into_iter().filter_map(|key| match key {
-            Value::BulkString(key) => Some(key),
-            _ => None,
-        });
-        Ok(Some(keys.collect()))
+        let Some(from) = walk.0 else { return Ok(None) };
+        let Some(shard) = self.shards.all.get(from.node()) else { return Ok(None) };
+        let scan = one(scan::command(from.cursor(), pattern, STEP));
+        let reply = self.exchange(shard, &scan).await?.pop().unwrap_or(Ok(Value::Nil));
+        let (cursor, keys) = scan::page(reply.map_err(|error| explain(&error))?)
+            .ok_or_else(|| format!("{}: SCAN gave no list", shard.label))?;
+        walk.0 = from.next(cursor, self.shards.all.len());
+        Ok(Some(keys))
+    }
+
+    async fn exchange(&self, shard: &Shard, pipeline: &Pipeline) -> Result<Vec<Reply>, String> {
+        nodes::exchange(shard, pipeline, Some(Lane::Bulk), ANSWER_WITHIN).await
     }
 
     /// How many keys there are, about; others' too.
@@ -174,9 +124,8 @@ impl Depot {
     pub async fn size(&self) -> Result<u64, String> {
         let mut size = 0;
         for shard in &self.shards.all {
-            let mut pipeline = Pipeline::new();
-            pipeline.cmd("DBSIZE");
-            if let Some(Ok(Value::Int(keys))) = exchange(shard, &pipeline).await?.pop() {
+            let size_of = one(redis::cmd("DBSIZE"));
+            if let Some(Ok(Value::Int(keys))) = self.exchange(shard, &size_of).await?.pop() {
                 size += u64::try_from(keys).unwrap_or(0);
             }
         }
@@ -234,54 +183,12 @@ fn explain(error: &ServerError) -> String {
     }
 }
 
-async fn exchange(shard: &Shard, pipeline: &Pipeline) -> Result<Vec<Result<Value, ServerError>>, String> {
-    let at = |why: &str| format!("{}: {why}", shard.label);
-    let generation = shard.connected().ok_or_else(|| at("not connected"))?;
-    let mut connection = generation.lane(Lane::Bulk);
-    let call = connection.send_packed_commands(pipeline, 0, pipeline.len());
-    let replies = timeout(ANSWER_WITHIN, call).await.map_err(|_| at("no answer"))?;
-    let replies = replies.map_err(|error| at(&describe(&error)))?;
-    Ok(replies.into_iter().map(op::reply).collect())
-}
-
-/// The first of the endpoints that can be connected to; they are names of one node.
-async fn connect(config: &LinkConfig, endpoints: &[Endpoint]) -> Result<Arc<Shard>, Unexamined> {
-    let (pushes, _messages) = mpsc::unbounded_channel();
-    let mut failed = Unexamined::Unreachable("it has no address".to_owned());
-    for (endpoint, id) in endpoints.iter().zip(0..) {
-        let at = |why: String| {
-            let why = format!("{endpoint}: {why}");
-            if why.contains("user or password refused") {
-                Unexamined::Config(why)
-            } else {
-                Unexamined::Unreachable(why)
-            }
-        };
-        match Generation::connect(id, endpoint, config.connect_within, config.connections, &pushes).await {
-            Ok(generation) => {
-                let shard = Shard::new(id, endpoint.to_string(), CancellationToken::new());
-                let look = preflight::inspect(&generation.probe_lane(), config.allowances()).await;
-                shard.set_report(look.map_err(at)?);
-                // While it reads its data from disk it tells of itself already, and serves nothing.
-                let alive = ask(generation.probe_lane(), &one(redis::cmd("PING"))).await.map_err(at)?;
-                if alive.is_err_and(|error| error == ServerError::Loading) {
-                    return Err(at("it still reads its data (LOADING)".to_owned()));
-                }
-                shard.set_connected(&generation);
-                return Ok(Arc::new(shard));
-            }
-            Err(why) => failed = at(why),
-        }
-    }
-    Err(failed)
-}
-
 /// Starts a server of our own, and waits until it has read its data.
 async fn start(config: &LinkConfig, child: &mut Child) -> Result<Arc<Shard>, Unexamined> {
     let until = Instant::now() + LOADED_WITHIN;
     loop {
         let why = match child.ensure().await {
-            Ok(endpoint) => match connect(config, &[endpoint]).await {
+            Ok(endpoint) => match nodes::connect(config, &[endpoint]).await {
                 Ok(shard) => return Ok(shard),
                 Err(why) => why.to_string(),
             },
@@ -293,29 +200,4 @@ async fn start(config: &LinkConfig, child: &mut Child) -> Result<Arc<Shard>, Une
         }
         sleep(Duration::from_millis(50)).await;
     }
-}
-
-/// Every primary of a cluster whose slots are all served.
-async fn cluster(config: &LinkConfig, seeds: &[Endpoint]) -> Result<Shards, Unexamined> {
-    let (view, template) = view_of(seeds).await.map_err(Unexamined::Unreachable)?;
-    let (mut nodes, mut ids) = (Vec::new(), 0..);
-    let shards = Shards::of(&view, |node| {
-        let id = ids.next().unwrap_or_default();
-        let shard = Arc::new(Shard::new(id, node.place.to_string(), CancellationToken::new()));
-        nodes.push((Arc::clone(&shard), node.clone()));
-        shard
-    });
-    for (shard, node) in &nodes {
-        let names = template.names_at(&node.place, node.hostname.as_deref());
-        let endpoints: Vec<_> = names.iter().filter_map(|name| template.at(&node.place, name).ok()).collect();
-        let found = connect(config, &endpoints).await?;
-        shard.set_report(Report::clone(&found.report()));
-        if let Some(generation) = found.connected() {
-            shard.set_connected(&generation);
-        }
-    }
-    if !shards.is_whole() {
-        return Err(Unexamined::Unreachable("some slots of the cluster are served by no node".into()));
-    }
-    Ok(shards)
 }

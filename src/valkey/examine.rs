@@ -1,28 +1,20 @@
 //! A look at a server and its database, with the checks of the start; nothing is written.
 
-use std::sync::Arc;
-
-use redis::{Pipeline, Value, aio::MultiplexedConnection};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, timeout},
-};
-use tokio_util::sync::CancellationToken;
+use redis::{Pipeline, Value};
+use tokio::time::{Instant, timeout};
 
 use crate::crypto::SharedKeyring;
 
 use super::{
-    LinkConfig, StartError, Target,
-    cluster::view_of,
+    LinkConfig, StartError,
     keys::{BUCKETS, Names},
-    lanes::{Generation, ask, describe, one},
-    preflight::{self, Level, Report},
+    lanes::one,
+    nodes,
     reconnect::BOOTSTRAP_WITHIN,
-    sentinel::Sentinels,
-    server_info::text,
+    report::{Level, Report},
+    scan,
     shard::Shard,
     store_identity::{Refusal, Store, Via},
-    target::{Endpoint, Topology},
     topology::Shards,
 };
 
@@ -30,6 +22,8 @@ use super::{
 const SAMPLE: usize = 2_000;
 /// Keys that are walked over to find them.
 const WALKED: usize = 20_000;
+/// The same in one step.
+const WALKED_AT_ONCE: usize = 1000;
 
 /// Why a server could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,6 +43,17 @@ impl From<StartError> for Unexamined {
     }
 }
 
+impl Unexamined {
+    /// A user or password that is refused is wrong in the configuration; all else may pass.
+    pub(super) fn because(why: String) -> Self {
+        if why.contains("refused (WRONGPASS)") || why.contains("user or password refused") {
+            Self::Config(why)
+        } else {
+            Self::Unreachable(why)
+        }
+    }
+}
+
 /// Examines what `config` names: one server, the primary that Sentinels name, or every primary of a cluster. An embedded one
 /// must be running. Without a keyring, all but what needs it.
 ///
@@ -61,107 +66,39 @@ pub async fn examine(
 ) -> Result<Report, Unexamined> {
     let names = Names::new(&config.env);
     let kinds: Vec<String> = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    let endpoint = match &config.target {
-        Target::Embedded(embedded) => Endpoint::unix(embedded.socket())?,
-        Target::Url(url) => match &url.topology {
-            Topology::Standalone => Endpoint::parse(url)?,
-            Topology::Sentinel { primary, password } => {
-                let mut sentinels =
-                    Sentinels::new(primary.clone(), &Endpoint::parse_all(url)?, password.as_ref())?;
-                sentinels.primary().await.map_err(|rejected| unexamined(rejected.why()))?
-            }
-            Topology::Cluster => {
-                let seeds = Endpoint::parse_all(url)?;
-                let look = all_nodes(config, &seeds, &names, &kinds, keyring);
-                return timeout(2 * BOOTSTRAP_WITHIN, look)
-                    .await
-                    .unwrap_or_else(|_| Err("no answer in time".into()))
-                    .map_err(unexamined);
-            }
-        },
-    };
-    let failed = |why: String| unexamined(format!("{endpoint}: {why}"));
-    let generation = connect(config, &endpoint).await.map_err(failed)?;
-    let connection = generation.probe_lane();
+    let shards = nodes::reach(config).await?;
     let look = async {
-        let mut report = preflight::inspect(&connection, config.allowances()).await?;
+        let mut report = nodes::report(&shards);
+        if topology(&shards, &mut report) {
+            let store = Store::new(Via::Shards(&shards), &names, &kinds);
+            database(&store, config.init, &mut report).await?;
+            if let Some(keyring) = keyring {
+                keys(&store, keyring, &mut report).await?;
+            }
+        }
+        expiry(&shards, &names, &mut report).await?;
+        Ok(report)
+    };
+    let within = BOOTSTRAP_WITHIN * if shards.is_cluster() { 2 } else { 1 };
+    let looked = timeout(within, look).await.unwrap_or_else(|_| Err("no answer in time".into()));
+    looked.map_err(Unexamined::because)
+}
+
+/// Whether the database can be looked at as a whole.
+fn topology(shards: &Shards, report: &mut Report) -> bool {
+    if !shards.is_cluster() {
         if report.facts.topology == "cluster" {
             report.add(Level::Fail, "topology", "a node of a cluster", "give --cluster as well");
         }
-        let store = Store::new(Via::One(&connection), &names, &kinds);
-        database(&store, config.init, &mut report).await?;
-        if let Some(keyring) = keyring {
-            keys(&store, keyring, &mut report).await?;
-        }
-        no_expiry(&connection, &names, &mut report).await?;
-        Ok(report)
-    };
-    timeout(BOOTSTRAP_WITHIN, look).await.unwrap_or_else(|_| Err("no answer in time".into())).map_err(failed)
-}
-
-fn unexamined(why: String) -> Unexamined {
-    if why.contains("refused (WRONGPASS)") || why.contains("user or password refused") {
-        Unexamined::Config(why)
-    } else {
-        Unexamined::Unreachable(why)
+        return true;
     }
-}
-
-async fn connect(config: &LinkConfig, endpoint: &Endpoint) -> Result<Arc<Generation>, String> {
-    let (pushes, _messages) = mpsc::unbounded_channel();
-    Generation::connect(0, endpoint, config.connect_within, config.connections, &pushes).await
-}
-
-/// Every primary, then the database as a whole.
-async fn all_nodes(
-    config: &LinkConfig,
-    seeds: &[Endpoint],
-    names: &Names,
-    kinds: &[String],
-    keyring: Option<&SharedKeyring>,
-) -> Result<Report, String> {
-    let (view, template) = view_of(seeds).await?;
-    let mut nodes = Vec::new();
-    let mut ids = 0..;
-    let shards = Shards::of(&view, |node| {
-        let id = ids.next().unwrap_or_default();
-        let shard = Arc::new(Shard::new(id, node.place.to_string(), CancellationToken::new()));
-        nodes.push((Arc::clone(&shard), node.clone()));
-        shard
-    });
-    let mut expiry = Report::default();
-    for (shard, node) in &nodes {
-        let mut connected = Err("it has no address".to_owned());
-        for name in template.names_at(&node.place, node.hostname.as_deref()) {
-            let endpoint = template.at(&node.place, &name).map_err(|error| error.to_string())?;
-            connected = connect(config, &endpoint).await;
-            if connected.is_ok() {
-                break;
-            }
-        }
-        let at = |why: String| format!("{}: {why}", shard.label);
-        let generation = connected.map_err(at)?;
-        let connection = generation.probe_lane();
-        shard.set_report(preflight::inspect(&connection, config.allowances()).await.map_err(at)?);
-        shard.set_connected(&generation);
-        no_expiry(&connection, names, &mut expiry).await.map_err(at)?;
-    }
-    let reports: Vec<_> = nodes.iter().map(|(shard, _)| (shard.label.clone(), shard.report())).collect();
-    let mut report = Report::of_all(&reports, "");
     if shards.is_whole() {
-        report.add(Level::Ok, "cluster", format!("{} primaries serve all slots", nodes.len()), "");
-        let store = Store::new(Via::Shards(&shards), names, kinds);
-        database(&store, config.init, &mut report).await?;
-        if let Some(keyring) = keyring {
-            keys(&store, keyring, &mut report).await?;
-        }
+        report.add(Level::Ok, "cluster", format!("{} primaries serve all slots", shards.all.len()), "");
     } else {
         let todo = "valkey-cli --cluster check HOST:PORT tells which";
         report.add(Level::Fail, "cluster", "some slots are served by no node", todo);
     }
-    // The worst of all nodes.
-    report.findings.extend(expiry.findings.into_iter().max_by_key(|finding| finding.level));
-    Ok(report)
+    shards.is_whole()
 }
 
 async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<(), String> {
@@ -234,48 +171,43 @@ async fn keys(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -
     Ok(())
 }
 
-/// Credentials never expire: no key of a session, blob or namespace may have a time to live. Looks at as many as fit into a moment.
-async fn no_expiry(
-    connection: &MultiplexedConnection,
-    names: &Names,
-    report: &mut Report,
-) -> Result<(), String> {
+/// Credentials never expire: no key of a session, blob or namespace may have a time to live. What is worst of all nodes is told.
+async fn expiry(shards: &Shards, names: &Names, report: &mut Report) -> Result<(), String> {
+    let mut found = Report::default();
+    for shard in &shards.all {
+        no_expiry(shard, names, &mut found).await?;
+    }
+    report.findings.extend(found.findings.into_iter().max_by_key(|finding| finding.level));
+    Ok(())
+}
+
+/// Looks at as many keys as fit into a moment.
+async fn no_expiry(shard: &Shard, names: &Names, report: &mut Report) -> Result<(), String> {
     let until = Instant::now() + BOOTSTRAP_WITHIN / 4;
-    let (mut cursor, mut looked, mut walked, mut expiring) = ("0".to_owned(), 0, 0, 0);
+    let pattern = format!("{}{{*}}:[bhkr]*", names.prefix());
+    let send =
+        |pipeline: Pipeline| async move { nodes::exchange(shard, &pipeline, None, BOOTSTRAP_WITHIN).await };
+    let (mut cursor, mut looked, mut walked, mut expiring) = (0, 0, 0, 0);
     loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(format!("{}{{*}}:[bhkr]*", names.prefix())).arg("COUNT").arg(1000);
-        let found = match ask(connection.clone(), &one(scan)).await? {
-            Ok(Value::Array(mut reply)) if reply.len() == 2 => reply.pop().zip(reply.pop()),
-            _ => None,
-        };
-        let Some((Value::Array(keys), next)) = found else {
+        let reply = send(one(scan::command(cursor, &pattern, WALKED_AT_ONCE))).await?.pop();
+        let Some((next, keys)) = reply.and_then(Result::ok).and_then(scan::page) else {
             report.add(Level::Unknown, "expiry", "unknown: SCAN is forbidden", "");
             return Ok(());
         };
-        let keys = keys
-            .into_iter()
-            .filter_map(|key| if let Value::BulkString(key) = key { Some(key) } else { None });
         // A queue's keys and those of conversations begin alike, and may end by themselves.
-        let lasting: Vec<Vec<u8>> = keys.filter(|key| lasts(key)).take(SAMPLE - looked).collect();
+        let lasting: Vec<Vec<u8>> = keys.into_iter().filter(|key| lasts(key)).take(SAMPLE - looked).collect();
         let mut ask_ttls = Pipeline::with_capacity(lasting.len());
         for key in &lasting {
             ask_ttls.cmd("PTTL").arg(key);
         }
         if !lasting.is_empty() {
-            let ttls = connection.clone().send_packed_commands(&ask_ttls, 0, lasting.len()).await;
-            let ttls = ttls.map_err(|error| describe(&error))?;
-            expiring += ttls.iter().filter(|ttl| matches!(ttl, Value::Int(0..))).count();
+            let ttls = send(ask_ttls).await?;
+            expiring += ttls.iter().filter(|ttl| matches!(ttl, Ok(Value::Int(0..)))).count();
         }
         looked += lasting.len();
-        walked += 1000;
-        cursor = text(&next).unwrap_or_default();
-        if cursor.is_empty()
-            || cursor == "0"
-            || looked >= SAMPLE
-            || walked >= WALKED
-            || Instant::now() > until
-        {
+        walked += WALKED_AT_ONCE;
+        cursor = next;
+        if cursor == 0 || looked >= SAMPLE || walked >= WALKED || Instant::now() > until {
             break;
         }
     }

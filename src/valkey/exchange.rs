@@ -1,12 +1,9 @@
 //! What all handles of a link share: the shards, whether the database behind them may be used, and the way by which calls
 //! reach them.
 
-use std::{
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use arc_swap::ArcSwap;
@@ -17,27 +14,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::crypto::{OwnerTag, SharedKeyring};
+use crate::crypto::SharedKeyring;
 
 use super::{
     LinkConfig, LinkState, StartError,
-    error::{LinkError, ServerError},
-    keys::{ENVIRONMENT, Names},
+    error::LinkError,
+    keys::Names,
     lanes::Generation,
-    op::{Lane, Op},
-    preflight::Report,
+    op::Lane,
     pubsub::Hub,
+    report::Report,
     script::Script,
-    server_info::text,
     shard::{Phase, Shard, Undone},
-    store_identity::marker,
     topology::Shards,
 };
-
-/// How often, and how far apart, an owner is looked for that the index lists and that is not there: it may be on its way
-/// out this very moment.
-const ABSENT_LOOKS: u32 = 3;
-const ABSENT_APART: Duration = Duration::from_millis(100);
 
 /// Whether the database may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +137,10 @@ impl Inner {
         Arc::clone(&self.shards.borrow())
     }
 
+    pub fn is_cluster(&self) -> bool {
+        self.shards.borrow().is_cluster()
+    }
+
     pub fn set_shards(&self, shards: Shards) {
         self.shards.send_replace(Arc::new(shards));
         self.tell();
@@ -159,23 +153,22 @@ impl Inner {
 
     /// The shard at a place that a redirection told, known or not.
     pub fn guest(&self, place: &str) -> Arc<Shard> {
-        let mut found = None;
+        let fresh = self.new_shard(place.to_owned());
+        let mut known = None;
         self.shards.send_if_modified(|shards| {
-            let known = shards.at(place).cloned();
-            let is_new = known.is_none();
-            let shard = known.unwrap_or_else(|| self.new_shard(place.to_owned()));
-            if is_new {
-                *shards = Arc::new(shards.with_guest(Arc::clone(&shard)));
+            known = shards.at(place).cloned();
+            if known.is_none() {
+                *shards = Arc::new(shards.with_guest(Arc::clone(&fresh)));
             }
-            found = Some((shard, is_new));
-            is_new
+            known.is_none()
         });
-        // The closure has run.
-        let (shard, is_new) = found.unwrap_or_else(|| (self.new_shard(place.to_owned()), true));
-        if is_new && let Some(newcomers) = self.newcomers.get() {
-            let _ = newcomers.send(Arc::clone(&shard));
-        }
-        shard
+        let Some(known) = known else {
+            if let Some(newcomers) = self.newcomers.get() {
+                let _ = newcomers.send(Arc::clone(&fresh));
+            }
+            return fresh;
+        };
+        known
     }
 
     /// The shard that subscriptions are made at: the one of the database's own hash.
@@ -335,14 +328,14 @@ impl Inner {
 
     /// The shard that serves `key`, waited for until `deadline`.
     pub async fn shard(&self, key: Option<&[u8]>, deadline: Instant) -> Result<Arc<Shard>, LinkError> {
+        let key = key.unwrap_or(&self.home_key);
+        if let Some(shard) = self.shards.borrow().of_key(key) {
+            return Ok(Arc::clone(shard));
+        }
         let mut shards = self.shards.subscribe();
         loop {
-            {
-                let shards = shards.borrow_and_update();
-                let key = key.unwrap_or(&self.home_key);
-                if let Some(shard) = shards.of_key(key) {
-                    return Ok(Arc::clone(shard));
-                }
+            if let Some(shard) = shards.borrow_and_update().of_key(key) {
+                return Ok(Arc::clone(shard));
             }
             if self.is_store_changed() {
                 return Err(LinkError::StoreChanged);
@@ -378,82 +371,5 @@ impl Inner {
                 Err(Undone::Retired) => {}
             }
         }
-    }
-
-    /// See [`super::Link::confirm_absent`].
-    pub async fn confirm_absent(
-        &self,
-        kind: &str,
-        tag: &OwnerTag,
-        deadline: Instant,
-    ) -> Result<(), LinkError> {
-        let index = self.names.index(kind, tag.bucket());
-        // A blob shares the tag of the session of its name: neither stands for the other.
-        let key = self.names.owner(
-            tag,
-            match kind {
-                "blob" => "b",
-                "namespace" => "k",
-                _ => "h",
-            },
-        );
-        let command = |name: &str, args: &[&[u8]]| {
-            let mut command = redis::cmd(name);
-            command.arg(args);
-            Op::Cmd(command)
-        };
-        for look in 1.. {
-            // Only after the wait for a connection is it known which database is ours.
-            self.shard(Some(&key), deadline).await?.wait_ready(deadline).await?;
-            let id = self.store_id().unwrap_or_default();
-            let mark = marker(id);
-            let mut ops = vec![
-                command("GET", &[ENVIRONMENT.as_bytes()]),
-                command("ZSCORE", &[&index, mark.as_bytes()]),
-                command("ZSCORE", &[&index, &tag.as_bytes()[..]]),
-            ];
-            // Looked for after the index: an owner made meanwhile is there by now.
-            let last = command("EXISTS", &[&key]);
-            let mut replies = if self.shards().is_cluster() {
-                let mut replies = self.send(Lane::Small, &ops, deadline).await?;
-                replies.extend(self.send(Lane::Small, &[last], deadline).await?);
-                replies
-            } else {
-                ops.push(last);
-                self.send(Lane::Small, &ops, deadline).await?
-            };
-            if replies.iter().any(|reply| reply.as_ref().is_err_and(ServerError::is_of_a_slot)) {
-                if Instant::now() + ABSENT_APART >= deadline {
-                    return Err(ServerError::TryAgain.into());
-                }
-                tokio::time::sleep(ABSENT_APART).await;
-                continue;
-            }
-            let replies = replies.drain(..).collect::<Result<Vec<_>, _>>()?;
-            let [environment, marked, score, there] = &replies[..] else {
-                return Err(LinkError::StoreChanged);
-            };
-            if text(environment).as_deref() != Some(&format!("{} {id}", self.names.env()))
-                || *marked == Value::Nil
-            {
-                tracing::error!("the database was emptied, replaced, or has lost a part");
-                self.store_changed();
-                return Err(LinkError::StoreChanged);
-            }
-            let listed = match score {
-                Value::Double(score) => *score >= 0.0,
-                Value::BulkString(score) => !score.starts_with(b"-"),
-                _ => false,
-            };
-            if !listed || *there != Value::Int(0) {
-                return Ok(());
-            }
-            if look >= ABSENT_LOOKS || Instant::now() + ABSENT_APART >= deadline {
-                tracing::error!(owner = %&tag.to_string()[..6], "the index lists an owner whose data is gone");
-                return Err(LinkError::StoreChanged);
-            }
-            tokio::time::sleep(ABSENT_APART).await;
-        }
-        Ok(())
     }
 }

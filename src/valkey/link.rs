@@ -19,18 +19,19 @@ use crate::crypto::{Keyring, OwnerTag, SharedKeyring, check_canary};
 
 use super::{
     LinkConfig, LinkState, StartError, Target,
+    canaries::canary_field,
     cluster::Cluster,
     error::{LinkError, ServerError},
     exchange::Inner,
     keys,
     lanes::one,
     op::{self, Lane, Op},
-    preflight::{DurabilityLevel, Report, ServerFacts},
-    reconnect::{Source, Supervisor},
+    reconnect::Supervisor,
+    report::{DurabilityLevel, Report, ServerFacts},
     scan::Scan,
     script::Script,
     sentinel::Sentinels,
-    store_identity::canary_field,
+    source::Source,
     target::{Endpoint, Topology},
 };
 
@@ -153,6 +154,11 @@ impl Link {
     /// `pannier:<env>:`, which all keys begin with.
     pub fn prefix(&self) -> &str {
         self.inner.names.prefix()
+    }
+
+    /// `pannier:<env>:meta`: what the database says of itself.
+    pub fn meta_key(&self) -> String {
+        self.inner.names.meta()
     }
 
     /// `pannier:<env>:{<tag>}:<suffix>`

@@ -1,6 +1,8 @@
 //! The link to Valkey: connections that come back by themselves, scripts, and the checks that the database is the right
 //! one and set up so that what is acknowledged is kept.
 
+mod absent;
+mod canaries;
 mod cluster;
 mod depot;
 mod embedded;
@@ -11,23 +13,27 @@ mod funnel;
 mod keys;
 mod lanes;
 mod link;
+mod nodes;
 mod op;
 mod preflight;
 mod pubsub;
 mod reconnect;
 mod replicas;
+mod report;
 mod routed;
 mod scan;
 mod script;
 mod sentinel;
 mod server_info;
 mod shard;
+mod source;
 mod store_identity;
 mod target;
 mod topology;
 
 use std::time::Duration;
 
+pub use canaries::canary_field;
 pub use depot::{Depot, Walk};
 pub use embedded::{
     Embedded, EmbeddedConfig, Fsync, Stopped, examine_embedded, running_embedded, stop_orphan,
@@ -38,10 +44,11 @@ pub use funnel::Funnel;
 pub use keys::{BUCKETS, ENVIRONMENT, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
-pub use preflight::{DurabilityLevel, Finding, Level, Report, ServerFacts};
 pub use replicas::Replicas;
+pub use report::{DurabilityLevel, Finding, Level, Report, ServerFacts};
 pub use scan::Scan;
 pub use script::{Script, decimal};
+pub use store_identity::new_store_id;
 pub use target::{Topology, UrlTarget, each_host, install_crypto_provider};
 
 /// What the link needs to know.

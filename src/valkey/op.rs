@@ -151,17 +151,7 @@ pub(super) fn key(cmd: &Cmd) -> Option<&[u8]> {
 }
 
 /// The bytes of all calls, as one write.
-pub(super) fn pack(ops: &[Op<'_>]) -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(ops.len());
-    for op in ops {
-        op.assert_one_slot();
-        pipeline.add_command(op.to_cmd());
-    }
-    pipeline
-}
-
-/// The same of calls picked from many.
-pub(super) fn pack_all(ops: &[&Op<'_>]) -> Pipeline {
+pub(super) fn pack<'a, 'b: 'a>(ops: impl ExactSizeIterator<Item = &'a Op<'b>>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(ops.len());
     for op in ops {
         op.assert_one_slot();
@@ -171,7 +161,7 @@ pub(super) fn pack_all(ops: &[&Op<'_>]) -> Pipeline {
 }
 
 /// The same for a node that is taking their slot over: it serves them only when told that we know.
-pub(super) fn pack_asking(ops: &[&Op<'_>]) -> Pipeline {
+pub(super) fn pack_asking<'a, 'b: 'a>(ops: impl ExactSizeIterator<Item = &'a Op<'b>>) -> Pipeline {
     let mut pipeline = Pipeline::with_capacity(2 * ops.len());
     for op in ops {
         pipeline.cmd("ASKING");
@@ -242,6 +232,6 @@ mod tests {
     fn a_script_with_keys_of_two_slots_is_a_fault() {
         static SCRIPT: Script = Script::new("one", "return 1");
         let keys: &[&[u8]] = &[b"{tag}:h", b"{other}:h"];
-        pack(&[Op::ScriptRef { script: &SCRIPT, keys, args: &[] }]);
+        pack([Op::ScriptRef { script: &SCRIPT, keys, args: &[] }].iter());
     }
 }

@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     StartError,
-    embedded::{Child, ChildError},
     exchange::Inner,
     keys::BUCKETS,
     lanes::{Generation, Pulse, ask},
     link::script_load,
-    preflight::{self, Report},
-    sentinel::Sentinels,
+    preflight,
+    report::Report,
     shard::Shard,
+    source::{Rejected, Source},
     store_identity::{Refusal, Rule, Store},
     target::Endpoint,
     topology::Shards,
@@ -41,54 +41,6 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(20);
 const BACKOFF_CAP: Duration = Duration::from_millis(500);
 /// A reason that stays is said again after this long.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-
-/// Where the server comes from.
-pub(super) enum Source {
-    Url(Box<Endpoint>),
-    Child(Box<Child>),
-    Sentinels(Box<Sentinels>),
-    /// A node of a cluster, under each of the names that its certificate may be for.
-    Node {
-        endpoints: Vec<Endpoint>,
-        turn: usize,
-    },
-}
-
-impl Source {
-    /// Where to connect to, with the child running.
-    async fn endpoint(&mut self) -> Result<Endpoint, Rejected> {
-        match self {
-            Self::Url(endpoint) => Ok((**endpoint).clone()),
-            Self::Child(child) => Ok(child.ensure().await?),
-            Self::Sentinels(sentinels) => Ok(sentinels.primary().await?),
-            Self::Node { endpoints, turn } => {
-                let endpoint = endpoints.get(*turn % endpoints.len().max(1));
-                *turn = turn.wrapping_add(1);
-                endpoint.cloned().ok_or_else(|| Rejected::Retry("it has no address".into()))
-            }
-        }
-    }
-
-    /// What worked is tried first the next time.
-    fn worked(&mut self) {
-        if let Self::Node { turn, .. } = self {
-            *turn = turn.wrapping_sub(1);
-        }
-    }
-
-    /// Whether it cannot be expected to answer yet.
-    fn is_starting(&self) -> bool {
-        matches!(self, Self::Child(child) if child.is_starting())
-    }
-
-    /// Ends when the primary is another one than that at `endpoint`.
-    async fn moved(&mut self, endpoint: &Endpoint) -> String {
-        match self {
-            Self::Sentinels(sentinels) => sentinels.moved(endpoint).await,
-            _ => std::future::pending().await,
-        }
-    }
-}
 
 /// Keeps one server, or the primary that Sentinels name.
 pub(super) struct Supervisor {
@@ -123,32 +75,18 @@ impl Supervisor {
     }
 }
 
-/// Why a connection was not taken.
-pub(super) enum Rejected {
-    Retry(String),
-    Human(String),
-}
+/// What was said last of what is wrong: the same is said again only after a while.
+#[derive(Default)]
+pub(super) struct Said(Option<(String, Instant)>);
 
-impl Rejected {
-    pub fn why(self) -> String {
-        match self {
-            Self::Retry(why) | Self::Human(why) => why,
+impl Said {
+    /// Whether `why` is to be said now; then it counts as said.
+    pub fn is_news(&mut self, why: &str) -> bool {
+        let is_news = self.0.as_ref().is_none_or(|(before, at)| before != why || at.elapsed() > SAY_AGAIN);
+        if is_news {
+            self.0 = Some((why.to_owned(), Instant::now()));
         }
-    }
-}
-
-impl From<String> for Rejected {
-    fn from(why: String) -> Self {
-        Self::Retry(why)
-    }
-}
-
-impl From<ChildError> for Rejected {
-    fn from(error: ChildError) -> Self {
-        match error {
-            ChildError::Retry(why) => Self::Retry(why),
-            ChildError::Human(why) => Self::Human(why),
-        }
+        is_news
     }
 }
 
@@ -172,12 +110,12 @@ async fn forever(
     pushes: &mpsc::UnboundedSender<PushInfo>,
 ) {
     let mut backoff = BACKOFF_FIRST;
-    let mut said: Option<(String, Instant)> = None;
+    let mut said = Said::default();
     loop {
         let rejected = match attempt(inner, shard, source, pushes).await {
             Ok((generation, endpoint)) => {
                 backoff = BACKOFF_FIRST;
-                said = None;
+                said = Said::default();
                 source.worked();
                 tokio::select! {
                     () = serve(inner, shard, &generation) => {}
@@ -203,9 +141,8 @@ async fn forever(
         };
         if source.is_starting() {
             tracing::debug!(valkey = %shard.label, %why, "Valkey does not answer yet");
-        } else if said.as_ref().is_none_or(|(before, at)| *before != why || at.elapsed() > SAY_AGAIN) {
+        } else if said.is_news(&why) {
             tracing::warn!(valkey = %shard.label, %why, "cannot use Valkey; trying again");
-            said = Some((why.clone(), Instant::now()));
         }
         inner.down(shard, &why);
         tokio::time::sleep(jittered(backoff)).await;
@@ -394,7 +331,7 @@ async fn look_again(inner: &Inner, shard: &Shard, generation: &Arc<Generation>) 
 async fn check_store(inner: &Inner, shard: &Shard, generation: &Arc<Generation>, bucket: u8) {
     let Some(id) = inner.store_id() else { return };
     let connection = generation.probe_lane();
-    let is_part = inner.shards().is_cluster();
+    let is_part = inner.is_cluster();
     // A database that was lost must be whole again before it counts as found; of a cluster its keeper looks at all.
     let was_changed = inner.is_store_changed();
     let (first, count) = match was_changed {

@@ -34,11 +34,11 @@ type Reply = Result<Value, ServerError>;
 impl Inner {
     /// Sends `ops` and gives their replies in order; each op for the same shard goes in one write, in order.
     pub async fn send(&self, lane: Lane, ops: &[Op<'_>], deadline: Instant) -> Result<Vec<Reply>, LinkError> {
-        if self.shards().is_cluster() {
+        if self.is_cluster() {
             return self.send_routed(lane, ops, deadline).await;
         }
         let writes = ops.iter().any(Op::may_write);
-        let replies = self.exchange(lane, None, &op::pack(ops), writes, deadline).await?;
+        let replies = self.exchange(lane, None, &op::pack(ops.iter()), writes, deadline).await?;
         Ok(replies.into_iter().map(op::reply).collect())
     }
 
@@ -131,7 +131,7 @@ impl Inner {
             loads.add_command(load_command(script));
         }
         for shard in &self.shards().all {
-            if shard.current().is_none() && self.shards().is_cluster() {
+            if shard.current().is_none() && self.is_cluster() {
                 continue;
             }
             match shard.exchange(Lane::Small, &loads, loads.len(), false, deadline).await {
@@ -178,8 +178,8 @@ impl Inner {
         deadline: Instant,
     ) -> (Group, Result<Vec<Reply>, Undone>) {
         let writes = group.calls.iter().any(|at| ops[*at].may_write());
-        let calls: Vec<&Op<'_>> = group.calls.iter().map(|at| &ops[*at]).collect();
-        let pipeline = if group.asking { op::pack_asking(&calls) } else { op::pack_all(&calls) };
+        let calls = group.calls.iter().map(|at| &ops[*at]);
+        let pipeline = if group.asking { op::pack_asking(calls) } else { op::pack(calls) };
         let replies = group.shard.exchange(lane, &pipeline, pipeline.len(), writes, deadline).await;
         let step = if group.asking { 2 } else { 1 };
         let replies =

@@ -28,6 +28,25 @@ impl Scan {
         let scan = Self { node: node.parse().ok()?, cursor: cursor.parse().ok()? };
         (scan != Self::default()).then_some(scan)
     }
+
+    /// The node that is walked.
+    pub(super) fn node(self) -> usize {
+        usize::from(self.node)
+    }
+
+    /// The node's own place.
+    pub(super) fn cursor(self) -> u64 {
+        self.cursor
+    }
+
+    /// What comes after a step that gave `cursor`, of so many nodes.
+    pub(super) fn next(self, cursor: u64, nodes: usize) -> Option<Self> {
+        if cursor != 0 {
+            return Some(Self { cursor, ..self });
+        }
+        let node = self.node + 1;
+        (usize::from(node) < nodes).then_some(Self { node, cursor: 0 })
+    }
 }
 
 impl fmt::Display for Scan {
@@ -53,33 +72,36 @@ impl Inner {
         let shards = self.shards();
         let mut nodes: Vec<_> = shards.all.iter().collect();
         nodes.sort_by(|one, other| one.label.cmp(&other.label));
-        let Some(node) = nodes.get(usize::from(from.node)) else { return Ok((None, Vec::new())) };
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(from.cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
-        let reply = match node.exchange(Lane::Bulk, &one(scan), 1, false, deadline).await {
+        let Some(node) = nodes.get(from.node()) else { return Ok((None, Vec::new())) };
+        let scan = one(command(from.cursor, pattern, count));
+        let reply = match node.exchange(Lane::Bulk, &scan, 1, false, deadline).await {
             Ok(replies) => replies.into_iter().next().map_or(Ok(Value::Nil), op::reply)?,
             Err(Undone::Failed(error)) => return Err(error),
-            Err(Undone::Retired) => return Ok((next_node(from, nodes.len()), Vec::new())),
+            Err(Undone::Retired) => return Ok((from.next(0, nodes.len()), Vec::new())),
         };
-        let Value::Array(parts) = reply else { return Ok((None, Vec::new())) };
-        let mut parts = parts.into_iter();
-        let cursor = parts.next().as_ref().and_then(text).and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-        let keys = match parts.next() {
-            Some(Value::Array(keys)) => keys,
-            _ => Vec::new(),
-        };
-        let keys = keys.into_iter().filter_map(|key| match key {
-            Value::BulkString(key) => Some(key),
-            _ => None,
-        });
-        let next = if cursor == 0 { next_node(from, nodes.len()) } else { Some(Scan { cursor, ..from }) };
-        Ok((next, keys.collect()))
+        let Some((cursor, keys)) = page(reply) else { return Ok((None, Vec::new())) };
+        Ok((from.next(cursor, nodes.len()), keys))
     }
 }
 
-fn next_node(from: Scan, nodes: usize) -> Option<Scan> {
-    let node = from.node + 1;
-    (usize::from(node) < nodes).then_some(Scan { node, cursor: 0 })
+/// One step of a walk over a node.
+pub(super) fn command(cursor: u64, pattern: &str, count: usize) -> redis::Cmd {
+    let mut scan = redis::cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+    scan
+}
+
+/// Where to go on, 0 for nowhere, and the keys that were found.
+pub(super) fn page(reply: Value) -> Option<(u64, Vec<Vec<u8>>)> {
+    let Value::Array(parts) = reply else { return None };
+    let mut parts = parts.into_iter();
+    let cursor = text(&parts.next()?)?.parse().ok()?;
+    let Value::Array(keys) = parts.next()? else { return None };
+    let keys = keys.into_iter().filter_map(|key| match key {
+        Value::BulkString(key) => Some(key),
+        _ => None,
+    });
+    Some((cursor, keys.collect()))
 }
 
 #[cfg(test)]

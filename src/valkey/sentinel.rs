@@ -10,8 +10,8 @@ use tokio::time::{sleep, timeout};
 use super::{
     StartError,
     lanes::{ask, describe, one},
-    reconnect::Rejected,
     server_info::text,
+    source::Rejected,
     target::{Endpoint, Place},
 };
 

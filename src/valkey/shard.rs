@@ -19,7 +19,7 @@ use super::{
     error::{LinkError, ServerError},
     lanes::{Generation, describe},
     op::Lane,
-    preflight::Report,
+    report::Report,
 };
 
 /// Where a shard is.

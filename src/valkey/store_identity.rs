@@ -5,16 +5,15 @@
 use std::sync::Arc;
 
 use redis::{Pipeline, Value, aio::MultiplexedConnection};
-use tokio::time::{Duration, timeout};
-
-use crate::crypto::{KeyState, Keyring, check_canary, seal_canary};
+use tokio::time::Duration;
 
 use super::{
     error::ServerError,
     exchange::Inner,
     keys::{BUCKETS, ENVIRONMENT, Names},
     lanes::describe,
-    op::{self, reply},
+    nodes,
+    op::reply,
     script::hex,
     server_info::text,
     shard::Shard,
@@ -74,7 +73,7 @@ pub(super) enum Via<'a> {
 /// The database, or one shard's part of it.
 pub(super) struct Store<'a> {
     via: Via<'a>,
-    names: &'a Names,
+    pub(super) names: &'a Names,
     kinds: &'a [String],
     /// Only what this shard serves is looked at.
     part: Option<(Arc<Shards>, &'a Shard)>,
@@ -216,68 +215,6 @@ impl Store<'_> {
         Ok(self.owner().await?.filter(|owner| owner.env == self.names.env()).map(|owner| owner.store_id))
     }
 
-    /// Checks that each key of the keyring, and its index key, are those that this database knows under their ids. What
-    /// it does not know yet is written if `learn` says so.
-    pub async fn check_keys(&self, keyring: &Keyring, learn: bool) -> Result<(), Refusal> {
-        // A keyed hash of a constant: with another index key nothing stored would be found, which must not look like
-        // "no session".
-        let index = keyring.owner_tag("meta", "index", "").to_string();
-        let ids: Vec<u32> = keyring
-            .ids()
-            .into_iter()
-            .filter_map(|(id, state)| (state != KeyState::Disabled).then_some(id))
-            .collect();
-        let mut known = self.canaries(&ids).await?;
-        if learn && known.contains(&Value::Nil) {
-            // Only what is missing is written: with its memory full the server would refuse to be asked to.
-            let meta = self.names.meta();
-            let mut pipeline = Pipeline::new();
-            if known.first() == Some(&Value::Nil) {
-                pipeline.cmd("HSETNX").arg(&meta).arg("index").arg(&index);
-            }
-            for (id, _) in ids.iter().zip(&known[1..]).filter(|(_, canary)| **canary == Value::Nil) {
-                let canary = seal_canary(keyring, *id).unwrap_or_default();
-                pipeline.cmd("HSETNX").arg(&meta).arg(canary_field(*id)).arg(canary);
-            }
-            self.send(&pipeline).await?;
-            known = self.canaries(&ids).await?;
-        }
-        let mut read_back = known.into_iter();
-        let found = read_back.next().unwrap_or_default();
-        if (learn || found != Value::Nil) && text(&found).as_deref() != Some(&index) {
-            return Err(Refusal::Human(
-                "the keyring's index_key is not the one this database was written with: restore keyring.toml from its \
-                 backup"
-                    .into(),
-            ));
-        }
-        for (id, canary) in ids.iter().zip(read_back).filter(|(_, canary)| learn || *canary != Value::Nil) {
-            let Value::BulkString(canary) = canary else {
-                return Err(Refusal::Changed("a canary is gone".into()));
-            };
-            if !check_canary(keyring, *id, &canary) {
-                return Err(Refusal::Human(format!(
-                    "key {id} of the keyring is not the key {id} this database was written with: restore keyring.toml \
-                     from its backup"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// What the database holds of the index key and of each of `ids`.
-    async fn canaries(&self, ids: &[u32]) -> Result<Vec<Value>, Refusal> {
-        let mut pipeline = Pipeline::new();
-        pipeline.cmd("HMGET").arg(self.names.meta()).arg("index");
-        for id in ids {
-            pipeline.arg(canary_field(*id));
-        }
-        match self.send(&pipeline).await?.into_iter().next() {
-            Some(Value::Array(found)) if found.len() == ids.len() + 1 => Ok(found),
-            _ => Err(Refusal::Unreachable("HMGET gave no list".into())),
-        }
-    }
-
     /// What is written at the top of the database, whosever it is.
     pub async fn environment(&self) -> Result<Option<String>, Refusal> {
         let mut pipeline = Pipeline::new();
@@ -352,7 +289,7 @@ impl Store<'_> {
         Ok(())
     }
 
-    async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Refusal> {
+    pub(super) async fn send(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Refusal> {
         if pipeline.is_empty() {
             return Ok(Vec::new());
         }
@@ -374,54 +311,12 @@ impl Store<'_> {
                 }
                 Ok(replies)
             }
-            Via::Shards(shards) => send_split(split(shards, pipeline)?, pipeline.len()).await,
+            Via::Shards(shards) => {
+                let replies = nodes::send(shards, pipeline.cmd_iter().cloned(), None, ANSWER_WITHIN).await?;
+                replies.into_iter().map(|reply| reply.map_err(refused)).collect()
+            }
         }
     }
-}
-
-/// The commands of a pipeline, each with its place in it.
-type Part = (Vec<usize>, Pipeline);
-
-/// The commands for each shard.
-fn split<'a>(shards: &'a Shards, pipeline: &Pipeline) -> Result<Vec<(&'a Arc<Shard>, Part)>, Refusal> {
-    let mut parts: Vec<(&Arc<Shard>, Part)> = Vec::new();
-    for (at, command) in pipeline.cmd_iter().enumerate() {
-        let shard = op::key(command)
-            .and_then(|key| shards.of_key(key))
-            .ok_or_else(|| Refusal::Unreachable("no node serves a part of the cluster".into()))?;
-        let known = parts.iter().position(|(other, _)| other.id == shard.id);
-        let index = known.unwrap_or_else(|| {
-            parts.push((shard, (Vec::new(), Pipeline::new())));
-            parts.len() - 1
-        });
-        let (places, part) = &mut parts[index].1;
-        places.push(at);
-        part.add_command(command.clone());
-    }
-    Ok(parts)
-}
-
-async fn send_split(parts: Vec<(&Arc<Shard>, Part)>, count: usize) -> Result<Vec<Value>, Refusal> {
-    let sends = parts.into_iter().map(|(shard, (places, part))| async move {
-        let unreachable = |why: &str| Refusal::Unreachable(format!("{}: {why}", shard.label));
-        let generation = shard.connected().ok_or_else(|| unreachable("not connected"))?;
-        let mut connection = generation.probe_lane();
-        let call = connection.send_packed_commands(&part, 0, part.len());
-        let replies = timeout(ANSWER_WITHIN, call)
-            .await
-            .map_err(|_| unreachable("no answer"))?
-            .map_err(|error| unreachable(&describe(&error)))?;
-        let replies: Vec<Value> =
-            replies.into_iter().map(|value| reply(value).map_err(refused)).collect::<Result<_, _>>()?;
-        Ok::<_, Refusal>(places.into_iter().zip(replies).collect::<Vec<_>>())
-    });
-    let mut replies = vec![Value::Nil; count];
-    for part in futures_util::future::try_join_all(sends).await? {
-        for (at, value) in part {
-            replies[at] = value;
-        }
-    }
-    Ok(replies)
 }
 
 /// The member by which an index bucket says whose it is.
@@ -431,10 +326,6 @@ pub(super) fn marker(store_id: &str) -> String {
 
 fn kind_field(kind: &str) -> String {
     format!("kind:{kind}")
-}
-
-pub(super) fn canary_field(id: u32) -> String {
-    format!("canary:{id}")
 }
 
 fn refused(error: ServerError) -> Refusal {
@@ -448,8 +339,12 @@ fn refused(error: ServerError) -> Refusal {
     }
 }
 
-fn new_store_id() -> Result<String, Refusal> {
+/// The id of a new database: 32 hex digits.
+///
+/// # Errors
+/// The system gives no randomness.
+pub fn new_store_id() -> Result<String, String> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|_| Refusal::Unreachable("the system gives no randomness".into()))?;
+    getrandom::fill(&mut bytes).map_err(|_| "the system gives no randomness".to_owned())?;
     Ok(hex(&bytes))
 }

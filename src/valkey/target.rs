@@ -75,6 +75,16 @@ pub(super) struct Place {
     pub port: u16,
 }
 
+impl Place {
+    /// Reads `host:port`. A node that does not know its own host leaves it out, or says `?`: then it is `own`.
+    pub fn parse(text: &str, own: &str) -> Option<Self> {
+        let (host, port) = text.rsplit_once(':')?;
+        let host = host.trim_matches(['[', ']']);
+        let host = if host.is_empty() || host == "?" { own } else { host };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -346,6 +356,18 @@ mod tests {
         assert_eq!(node.to_string(), "10.0.0.7:7001");
         assert_eq!(node.host().as_deref(), Some("cluster.example"));
         assert_eq!(node.dial, Some(place));
+    }
+
+    #[test]
+    fn a_place_is_read_back() {
+        for (text, host) in
+            [("10.0.0.7:7001", "10.0.0.7"), ("[::1]:7001", "::1"), ("?:7001", "own"), (":7001", "own")]
+        {
+            let place = Place::parse(text, "own").unwrap();
+            assert_eq!((place.host.as_str(), place.port), (host, 7001));
+        }
+        assert_eq!(Place::parse("[::1]:7001", "").unwrap().to_string(), "[::1]:7001");
+        assert_eq!(Place::parse("nowhere", ""), None);
     }
 
     #[test]

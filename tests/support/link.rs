@@ -105,6 +105,23 @@ pub fn append<'a>(key: &str, item: &str) -> Op<'a> {
     Op::Script { script: &APPEND, keys: vec![key.as_bytes().to_vec()], args: vec![item.as_bytes().to_vec()] }
 }
 
+/// So many writes and reads of 12 MiB at once, every second one of each kind. None waits for ever.
+pub async fn large_values_both_ways(link: &Link, count: usize, within: Duration) {
+    let value = vec![7_u8; 12 << 20];
+    let calls = (0..count).map(|n| {
+        let (link, value) = (link.clone(), &value);
+        async move {
+            let mut cmd = redis::cmd(if n % 2 == 0 { "SET" } else { "GET" });
+            cmd.arg("large");
+            if n % 2 == 0 {
+                cmd.arg(value);
+            }
+            link.run(Lane::Bulk, Op::Cmd(cmd), Instant::now() + within).await.unwrap();
+        }
+    });
+    futures_util::future::join_all(calls).await;
+}
+
 /// Between a link and a server: passes everything on, until it is told to swallow.
 pub struct Proxy {
     pub port: u16,

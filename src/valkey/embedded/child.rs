@@ -25,7 +25,7 @@ use super::{
     data_dir::{Engine, Run},
     stop::{STOP_WITHIN, clean_up, ended, kill, shut_down},
 };
-use crate::valkey::{op::reply, preflight::ServerFacts, server_info::text, target::Endpoint};
+use crate::valkey::{op::reply, report::ServerFacts, server_info::text, target::Endpoint};
 
 /// A server without much to load answers after this.
 const USUAL_START: Duration = Duration::from_secs(2);

@@ -13,7 +13,7 @@ use super::{
     data_dir::{self, DataDir},
     server_binary,
 };
-use crate::valkey::preflight::{Level, Report};
+use crate::valkey::report::{Level, Report};
 
 /// What is found of the data directory, and the socket of the server that runs on it, if one does.
 pub async fn examine_embedded(
