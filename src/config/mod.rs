@@ -52,6 +52,8 @@ pub struct Config {
     pub durability: Option<Durability>,
     /// Threads that serve; sealing large commits has threads of its own.
     pub worker_threads: usize,
+    /// How long a thread looks for what comes next, after a call, before it sleeps.
+    pub busy_poll: Duration,
     /// Bytes for unfinished multi-part commits.
     pub commit_buffer: u64,
     /// What may be in progress at once.

@@ -32,6 +32,7 @@ impl Reader {
             env: self.env(url.is_some())?,
             durability: self.parse("durability", durability)?,
             worker_threads: self.parse("worker-threads", worker_threads)?.unwrap_or_else(half_of_the_cores),
+            busy_poll: self.parse("busy-poll", busy_poll)?.unwrap_or_else(unless_alone),
             commit_buffer: self.parse("commit-buffer", commit_buffer)?.unwrap_or(128 << 20),
             limits: self.limits()?,
             init: self.parse("init", values::switch)?.unwrap_or(false),
@@ -331,6 +332,19 @@ fn worker_threads(text: &str) -> Result<usize, String> {
 /// one costs more than most calls do.
 fn half_of_the_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
+}
+
+fn busy_poll(text: &str) -> Result<Duration, String> {
+    let time = values::duration(text)?;
+    (time <= Duration::from_millis(1)).then_some(time).ok_or_else(|| "at most 1ms".to_owned())
+}
+
+/// On a single core it would keep Valkey and the bot from what is waited for.
+fn unless_alone() -> Duration {
+    match std::thread::available_parallelism() {
+        Ok(cores) if cores.get() > 1 => Duration::from_micros(100),
+        _ => Duration::ZERO,
+    }
 }
 
 impl Reader {

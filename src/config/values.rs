@@ -13,19 +13,20 @@ pub fn secret(path: &str) -> Result<SecretString, String> {
     }
 }
 
-/// `500ms`, `2s`, `1m`, `1h`, or plain seconds.
+/// `50us`, `500ms`, `2s`, `1m`, `1h`, or plain seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "" | "s" => 1000,
-        "m" | "min" => 60_000,
-        "h" => 3_600_000,
+    let unit_us = match unit {
+        "us" | "µs" => 1,
+        "ms" => 1000,
+        "" | "s" => 1_000_000,
+        "m" | "min" => 60_000_000,
+        "h" => 3_600_000_000,
         _ => return Err(format!("`{text}` is not a duration such as 500ms, 2s or 1m")),
     };
     let number: u64 =
         number.parse().map_err(|_| format!("`{text}` is not a duration such as 500ms, 2s or 1m"))?;
-    Ok(Duration::from_millis(number.saturating_mul(unit_ms)))
+    Ok(Duration::from_micros(number.saturating_mul(unit_us)))
 }
 
 /// `64KiB`, `128MiB`, `2GiB`, or bytes.
@@ -104,6 +105,7 @@ mod tests {
                 && size("-1").is_err()
         );
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("50us"), Ok(Duration::from_micros(50)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
         assert!(duration("2 weeks").is_err() && duration("").is_err());
     }

@@ -77,6 +77,7 @@ pub fn link_config(config: &Config, target: Target) -> LinkConfig {
     let mut link = LinkConfig::new(target, &config.env);
     link.init = config.init;
     link.connections = config.connections;
+    link.busy_poll = config.busy_poll;
     if let Valkey::Url(given) = &config.valkey {
         link.allow_eviction = given.allow_eviction;
         link.connect_within = given.wake_timeout;

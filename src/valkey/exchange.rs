@@ -18,6 +18,7 @@ use crate::crypto::SharedKeyring;
 
 use super::{
     LinkConfig, LinkState, StartError,
+    busy_poll::BusyPoll,
     error::LinkError,
     keys::Names,
     lanes::Generation,
@@ -44,6 +45,7 @@ pub(super) struct Inner {
     pub keyring: SharedKeyring,
     pub scripts: &'static [&'static Script],
     pub hub: Hub,
+    pub busy_poll: BusyPoll,
     /// Host and port, or socket: for logs.
     pub label: String,
     pub kinds: Vec<String>,
@@ -70,7 +72,26 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    pub fn new(
+    /// With the task that looks at the sockets after calls.
+    pub fn start(
+        config: LinkConfig,
+        keyring: SharedKeyring,
+        scripts: &'static [&'static Script],
+        kinds: &[&str],
+        label: String,
+    ) -> Arc<Self> {
+        let inner = Arc::new(Self::new(config, keyring, scripts, kinds, label));
+        let awake = Arc::clone(&inner);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = awake.busy_poll.run() => {}
+                () = awake.closed() => {}
+            }
+        });
+        inner
+    }
+
+    fn new(
         config: LinkConfig,
         keyring: SharedKeyring,
         scripts: &'static [&'static Script],
@@ -82,6 +103,7 @@ impl Inner {
         Self {
             home_key: names.meta().into_bytes(),
             names,
+            busy_poll: BusyPoll::new(config.busy_poll),
             config,
             keyring,
             scripts,

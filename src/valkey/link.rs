@@ -83,7 +83,7 @@ impl Link {
                         if seeds.iter().any(|seed| seed.database() != 0) {
                             return Err(StartError::Config("a cluster has only database 0".into()));
                         }
-                        let inner = Arc::new(Inner::new(config, keyring, scripts, kinds, label));
+                        let inner = Inner::start(config, keyring, scripts, kinds, label);
                         let cluster =
                             Cluster { inner: Arc::clone(&inner), seeds, pushes, messages, shutdown };
                         tokio::spawn(cluster.run());
@@ -92,7 +92,7 @@ impl Link {
                 }
             }
         };
-        let inner = Arc::new(Inner::new(config, keyring, scripts, kinds, label));
+        let inner = Inner::start(config, keyring, scripts, kinds, label);
         let supervisor = Supervisor { inner: Arc::clone(&inner), source, pushes, messages, shutdown };
         tokio::spawn(supervisor.run());
         Ok(Self { inner })

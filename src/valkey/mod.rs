@@ -2,6 +2,7 @@
 //! one and set up so that what is acknowledged is kept.
 
 mod absent;
+mod busy_poll;
 mod canaries;
 mod cluster;
 mod depot;
@@ -68,6 +69,8 @@ pub struct LinkConfig {
     pub connect_within: Duration,
     /// How many connections are made.
     pub connections: Connections,
+    /// How long the runtime looks for what comes next, after a call, before it sleeps; zero: not at all.
+    pub busy_poll: Duration,
 }
 
 /// How many connections are made to each node.
@@ -100,6 +103,7 @@ impl LinkConfig {
             assume_durability: None,
             connect_within: Duration::from_secs(5),
             connections: Connections::Standard,
+            busy_poll: Duration::ZERO,
         }
     }
 

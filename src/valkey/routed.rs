@@ -34,6 +34,7 @@ type Reply = Result<Value, ServerError>;
 impl Inner {
     /// Sends `ops` and gives their replies in order; each op for the same shard goes in one write, in order.
     pub async fn send(&self, lane: Lane, ops: &[Op<'_>], deadline: Instant) -> Result<Vec<Reply>, LinkError> {
+        let _awake = if lane == Lane::Small { self.busy_poll.call() } else { None };
         if self.is_cluster() {
             return self.send_routed(lane, ops, deadline).await;
         }
