@@ -118,7 +118,7 @@ mod tests {
         let before = thread();
         let _ = tokio::time::timeout(Duration::from_millis(300), poll.run()).await;
         let took = thread() - before;
-        Duration::new(took.tv_sec.unsigned_abs(), took.tv_nsec.unsigned_abs() as u32)
+        Duration::from_secs(took.tv_sec.unsigned_abs()) + Duration::from_nanos(took.tv_nsec.unsigned_abs())
     }
 
     #[tokio::test]
