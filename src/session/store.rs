@@ -205,7 +205,11 @@ impl Store {
         fence: Option<u64>,
         deadline: Instant,
     ) -> Result<Outcome> {
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
+            // A stream that commits without a pause is let through, or it would win every time.
+            if tried > 1 {
+                tokio::time::sleep(Duration::from_millis(1 << tried)).await;
+            }
             let (head, keys) = self.existing(name, deadline).await?;
             if wanted.incarnation.is_some_and(|one| one != keys.incarnation)
                 && wanted.op_seq > head.last_op(wanted.writer)
