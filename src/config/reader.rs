@@ -1,6 +1,6 @@
 //! From what was given to a checked [`Config`]: each value read, and what they mean together.
 
-use std::{path::PathBuf, time::Duration};
+use std::{num::NonZero, path::PathBuf, time::Duration};
 
 use secrecy::SecretString;
 
@@ -331,7 +331,11 @@ fn worker_threads(text: &str) -> Result<usize, String> {
 /// A sidecar shares its machine with a bot and Valkey, and a call that stays on one thread is answered sooner: waking a second
 /// one costs more than most calls do.
 fn half_of_the_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1))
+    (cores() / 2).max(1)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn busy_poll(text: &str) -> Result<Duration, String> {
@@ -341,10 +345,7 @@ fn busy_poll(text: &str) -> Result<Duration, String> {
 
 /// On a single core it would keep Valkey and the bot from what is waited for.
 fn unless_alone() -> Duration {
-    match std::thread::available_parallelism() {
-        Ok(cores) if cores.get() > 1 => Duration::from_micros(100),
-        _ => Duration::ZERO,
-    }
+    if cores() > 1 { Duration::from_micros(100) } else { Duration::ZERO }
 }
 
 impl Reader {

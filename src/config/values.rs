@@ -15,6 +15,7 @@ pub fn secret(path: &str) -> Result<SecretString, String> {
 
 /// `50us`, `500ms`, `2s`, `1m`, `1h`, or plain seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a duration such as 500ms, 2s or 1m");
     let (number, unit) = split(text);
     let unit_us = match unit {
         "us" | "µs" => 1,
@@ -22,10 +23,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         "" | "s" => 1_000_000,
         "m" | "min" => 60_000_000,
         "h" => 3_600_000_000,
-        _ => return Err(format!("`{text}` is not a duration such as 500ms, 2s or 1m")),
+        _ => return Err(wrong()),
     };
-    let number: u64 =
-        number.parse().map_err(|_| format!("`{text}` is not a duration such as 500ms, 2s or 1m"))?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
     Ok(Duration::from_micros(number.saturating_mul(unit_us)))
 }
 

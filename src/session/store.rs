@@ -208,7 +208,11 @@ impl Store {
         for tried in 0..TRIES {
             // A stream that commits without a pause is let through, or it would win every time.
             if tried > 1 {
-                tokio::time::sleep(Duration::from_millis(1 << tried)).await;
+                let pause = Duration::from_millis(1 << tried);
+                if Instant::now() + pause >= deadline {
+                    break;
+                }
+                tokio::time::sleep(pause).await;
             }
             let (head, keys) = self.existing(name, deadline).await?;
             if wanted.incarnation.is_some_and(|one| one != keys.incarnation)

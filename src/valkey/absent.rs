@@ -57,7 +57,7 @@ impl Inner {
             ];
             // Looked for after the index: an owner made meanwhile is there by now.
             let last = command("EXISTS", &[&key]);
-            let mut replies = if self.is_cluster() {
+            let replies = if self.is_cluster() {
                 let mut replies = self.send(Lane::Small, &ops, deadline).await?;
                 replies.extend(self.send(Lane::Small, &[last], deadline).await?);
                 replies
@@ -72,7 +72,7 @@ impl Inner {
                 tokio::time::sleep(ABSENT_APART).await;
                 continue;
             }
-            let replies = replies.drain(..).collect::<Result<Vec<_>, _>>()?;
+            let replies = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
             let [environment, marked, score, there] = &replies[..] else {
                 return Err(LinkError::StoreChanged);
             };

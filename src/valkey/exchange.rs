@@ -72,15 +72,9 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// With the task that looks at the sockets after calls.
-    pub fn start(
-        config: LinkConfig,
-        keyring: SharedKeyring,
-        scripts: &'static [&'static Script],
-        kinds: &[&str],
-        label: String,
-    ) -> Arc<Self> {
-        let inner = Arc::new(Self::new(config, keyring, scripts, kinds, label));
+    /// Shares it, with the task that looks at the sockets after calls.
+    pub fn start(self) -> Arc<Self> {
+        let inner = Arc::new(self);
         let awake = Arc::clone(&inner);
         tokio::spawn(async move {
             tokio::select! {
@@ -91,7 +85,7 @@ impl Inner {
         inner
     }
 
-    fn new(
+    pub fn new(
         config: LinkConfig,
         keyring: SharedKeyring,
         scripts: &'static [&'static Script],

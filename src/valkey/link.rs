@@ -83,7 +83,7 @@ impl Link {
                         if seeds.iter().any(|seed| seed.database() != 0) {
                             return Err(StartError::Config("a cluster has only database 0".into()));
                         }
-                        let inner = Inner::start(config, keyring, scripts, kinds, label);
+                        let inner = Inner::new(config, keyring, scripts, kinds, label).start();
                         let cluster =
                             Cluster { inner: Arc::clone(&inner), seeds, pushes, messages, shutdown };
                         tokio::spawn(cluster.run());
@@ -92,7 +92,7 @@ impl Link {
                 }
             }
         };
-        let inner = Inner::start(config, keyring, scripts, kinds, label);
+        let inner = Inner::new(config, keyring, scripts, kinds, label).start();
         let supervisor = Supervisor { inner: Arc::clone(&inner), source, pushes, messages, shutdown };
         tokio::spawn(supervisor.run());
         Ok(Self { inner })
