@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -17,6 +17,16 @@ export function binary(): string {
   const found = [process.env.PANNIER_BIN, ...built].find(path => path && existsSync(path))
   if (!found) throw new Error('there is no pannier binary: run `cargo build`, or set PANNIER_BIN')
   return found
+}
+
+function standsStill(pid: number): void {
+  const tasks = `/proc/${pid}/task`
+  const runs = (task: string) => !/\) [Tt] [^)]*$/.test(readFileSync(join(tasks, task, 'stat'), 'utf8'))
+  const deadline = performance.now() + 5000
+  while (existsSync(tasks) && readdirSync(tasks).some(runs)) {
+    if (performance.now() > deadline) throw new Error(`process ${pid} does not stop`)
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+  }
 }
 
 export interface SidecarOptions {
@@ -102,8 +112,10 @@ export class Sidecar {
     return this.#child.pid ?? 0
   }
 
+  /** Of SIGSTOP it waits until no thread runs any more: one that does may still answer. */
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal)
+    if (signal === 'SIGSTOP') standsStill(this.pid)
   }
 
   async kill9(): Promise<void> {
