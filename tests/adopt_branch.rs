@@ -6,7 +6,7 @@ mod support;
 
 use std::{
     process::{Command, Output, Stdio},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use support::{
@@ -21,6 +21,9 @@ async fn copy() -> (Valkey, Sidecar) {
     let (valkey, mut sidecar) = support::start().await;
     use_everything(&sidecar).await;
     let crons = Cli::of(&sidecar, &["crons"]);
+    // It fires with each second of the clock: a whole one is left to stop in.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    tokio::time::sleep(Duration::from_millis(1010 - u64::from(now.subsec_millis()))).await;
     crons.data(&["set", "bot-0", "tick", "--every", "1s"]);
     assert!(sidecar.stop().await.success());
     (valkey, sidecar)

@@ -191,6 +191,14 @@ impl Cluster {
             (0..cluster.nodes.len())
                 .all(|at| !cluster.nodes[at].is_running() || cluster.owner_of(at, slot) == Some(to))
         });
+        // A node that takes a slot over counts its epoch up by itself. One that has not heard of the last may choose the same, and
+        // of two with the same one loses what it serves.
+        self.wait("all know the newest epoch", |cluster| {
+            let running = cluster.nodes.iter().filter(|node| node.is_running());
+            let mut epochs: Vec<String> = running.map(|node| node.info("cluster_current_epoch")).collect();
+            epochs.dedup();
+            epochs.len() == 1
+        });
     }
 
     /// All keys of all primaries.
