@@ -24,14 +24,17 @@ const NO_LINKS = new Set(['EPERM', 'EXDEV', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', '
  */
 export async function stageProfile(profile: string, folders: readonly string[], stage: string, noise = false): Promise<PackEntry[]> {
   const staging = new Staging(stage, noise)
-  const found: Folder[] = []
-  for (const folder of folders) await walk(join(profile, folder), folder, found)
+  const walked = async (): Promise<Folder[]> => {
+    const found: Folder[] = []
+    for (const folder of folders) await walk(join(profile, folder), folder, found)
+    return found
+  }
+  const found = await walked()
   if (found.length === 0) throw badArchive('the profile has none of the folders that belong to a session')
-  // Databases name files in the folders beside them. Those are linked before and after: what a database names is there.
-  const others = found.filter(folder => !folder.isDatabase)
-  for (const folder of others) await staging.plain(folder)
+  // Databases name files in the folders beside them, which come and go. Those are linked before and after: what a database names is there.
+  for (const folder of found) if (!folder.isDatabase) await staging.plain(folder)
   for (const folder of found) if (folder.isDatabase) await staging.database(folder)
-  for (const folder of others) await staging.plain(folder)
+  for (const folder of await walked()) if (!folder.isDatabase) await staging.plain(folder)
   return staging.entries()
 }
 

@@ -45,6 +45,21 @@ test('what is written later does not show', async () => {
   ])
 })
 
+// Chrome begins a new folder with each 256th Blob.
+test('a folder of Blobs that is made meanwhile is there if the database names what is in it', async () => {
+  for (let n = 0; n < 255; n++) put(`${BLOBS}/${n.toString(16)}`, 'blob')
+  const files = join(work, 'stage')
+  const staged = stageProfile(profile, SESSION_FOLDERS, files)
+  // The folders have been listed when the first file is taken.
+  while (!existsSync(files)) await new Promise(resolve => setImmediate(resolve))
+  const later = `${BLOBS.slice(0, -2)}01/100`
+  put(later, 'blob 256')
+  appendFileSync(join(profile, DATABASE, '000004.log'), `names ${later}\n`)
+  const entries = new Map((await staged).map(entry => [entry.name, content(entry)]))
+  expect(entries.get(`${DATABASE}/000004.log`)).toContain(later)
+  expect(entries.get(later)).toBe('blob 256')
+})
+
 test('nothing is copied where the file system has links', async () => {
   const [table] = await stage()
   expect(statSync(table?.path ?? '').ino).toBe(statSync(join(profile, DATABASE, '000003.ldb')).ino)
