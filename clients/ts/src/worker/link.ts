@@ -130,7 +130,11 @@ export class Link implements WorkListener {
         this.#credit += wanted
       }
     }
-    if (this.#heartbeat) draft.heartbeat()
+    if (this.#heartbeat) {
+      draft.heartbeat()
+      // Not from when it was due: a handler that keeps the process busy is no silence of the sidecar.
+      if (this.#beatAt === 0) this.#beatAt = performance.now()
+    }
     this.#heartbeat = false
     return more
   }
@@ -206,7 +210,6 @@ export class Link implements WorkListener {
       this.#break(deadlineExceeded('renewing leases', this.#leaseMs, false))
     } else if (now - this.#lastBeat >= this.#leaseMs / 3) {
       this.#lastBeat = now
-      if (this.#beatAt === 0) this.#beatAt = now
       this.#heartbeat = true
       this.flushSoon()
     }

@@ -153,7 +153,10 @@ class WorkEngine:
             if wanted > 0:
                 request.credit = wanted
                 self._credit += wanted
-        request.heartbeat, self._beat = self._beat, False
+        if self._beat:
+            request.heartbeat, self._beat = True, False
+            # Not from when it was due: a thread that keeps the process busy is no silence of the sidecar.
+            self._beat_at = self._beat_at or now
         return request.SerializeToString() or None
 
     def sent(self, now: float) -> None:
@@ -196,7 +199,6 @@ class WorkEngine:
             self.broken = faults.deadline_exceeded("renewing leases", self.lease)
         elif now - self._last_beat >= self.lease / 3:
             self._last_beat = now
-            self._beat_at = self._beat_at or now
             self._beat = True
 
     # ---- What the sidecar says.
