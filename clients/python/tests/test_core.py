@@ -224,6 +224,7 @@ def test_heartbeats_renew_and_their_absence_aborts() -> None:
     made.tick(40.5)
     run(made)
     assert owner.aborted == [1] and made.broken is None
+    made.next_message(40.5)
     made.tick(75)
     assert made.broken is not None, "a stream that does not answer heartbeats is of no use"
 
