@@ -20,6 +20,9 @@ pub fn examine(about: &About) -> DoctorResponse {
     sidecar.add(Level::Ok, "version", version, "");
     match &*about.link.state().borrow() {
         LinkState::Ready { .. } => sidecar.add(Level::Ok, "ready", "calls are served", ""),
+        LinkState::Asleep => {
+            sidecar.add(Level::Ok, "ready", "nobody uses Valkey; the next call wakes it", "");
+        }
         LinkState::Starting { why } => {
             sidecar.add(Level::Fail, "connection", format!("starting: {why}"), "pannier doctor");
         }
@@ -32,6 +35,14 @@ pub fn examine(about: &About) -> DoctorResponse {
             "the database was emptied or replaced",
             "restore it from a backup, or stop and start with --init",
         ),
+    }
+    if let Some(after) = about.link.idle_disconnect() {
+        let found = format!(
+            "after {} s without a call, an attached session or a worker the connections to Valkey are let go; until the next call no \
+             delayed job becomes due and no cron fires",
+            after.as_secs_f64()
+        );
+        sidecar.add(Level::Ok, "idle-disconnect", found, "");
     }
     sidecar.add(Level::Ok, "sessions", format!("{} held over streams", about.sessions.attached()), "");
     diagnosis.add("sidecar", sidecar);

@@ -1,7 +1,11 @@
 //! AdminService. Who may call it is judged by the server, before a call comes here.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -16,8 +20,11 @@ use crate::{
     rotation::{Rotation, sidecars},
     rpc::{Reply, UNARY, answer},
     session::Sessions,
-    valkey::{DurabilityLevel, Link},
+    valkey::{DurabilityLevel, Link, LinkState},
 };
+
+/// What a database that sleeps may take to wake before it is told of without.
+const WAKE: Duration = Duration::from_secs(10);
 
 /// What there is to tell about.
 pub struct About {
@@ -43,6 +50,9 @@ struct Handler(About);
 #[tonic::async_trait]
 impl AdminService for Handler {
     async fn doctor(&self, _: Request<DoctorRequest>) -> Result<Response<DoctorResponse>, Status> {
+        // This call wakes a Valkey that nobody used: what is told is to be of now.
+        let mut state = self.0.link.state();
+        let _ = timeout(WAKE, state.wait_for(|state| *state != LinkState::Asleep)).await;
         Ok(Response::new(super::doctor::examine(&self.0)))
     }
 

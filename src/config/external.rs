@@ -31,11 +31,23 @@ impl Reader {
             url,
             password: self.secret_file("valkey-password-file")?,
             allow_eviction: self.parse("allow-eviction", values::switch)?.unwrap_or(false),
-            topology,
             ca: pem("valkey-ca")?,
             certificate,
+            idle_disconnect: self.idle_disconnect(&topology)?,
+            topology,
             wake_timeout: self.parse("wake-timeout", wake_timeout)?.unwrap_or(Duration::from_secs(5)),
         }))
+    }
+
+    fn idle_disconnect(&self, topology: &Topology) -> Result<Option<Duration>, ConfigError> {
+        let after = self.parse("idle-disconnect", idle_disconnect)?.filter(|after| !after.is_zero());
+        if after.is_some() && matches!(topology, Topology::Cluster) {
+            return Err(ConfigError(format!(
+                "{}: not with --cluster; it is for one database that hibernates while nobody is connected",
+                self.cite("idle-disconnect")
+            )));
+        }
+        Ok(after)
     }
 
     fn topology(&self) -> Result<Topology, ConfigError> {
@@ -54,6 +66,15 @@ impl Reader {
             (None, false) => Ok(Topology::Standalone),
         }
     }
+}
+
+/// Zero: never.
+fn idle_disconnect(text: &str) -> Result<Duration, String> {
+    let after = values::duration(text)?;
+    let allowed = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
+    (after.is_zero() || allowed.contains(&after))
+        .then_some(after)
+        .ok_or_else(|| "0 or from 1s to 24h".to_owned())
 }
 
 fn wake_timeout(text: &str) -> Result<Duration, String> {

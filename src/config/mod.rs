@@ -113,6 +113,8 @@ pub struct External {
     pub certificate: Option<(Vec<u8>, SecretString)>,
     /// What one attempt to connect may take.
     pub wake_timeout: Duration,
+    /// How long nobody uses the connections before they are let go. None: they are kept.
+    pub idle_disconnect: Option<Duration>,
 }
 
 /// The unix socket and who may use it.

@@ -151,6 +151,15 @@ pub const SETTINGS: &[Setting] = &[
     )
     .with(With::Url),
     setting(
+        "idle-disconnect",
+        "DURATION",
+        "0",
+        "Disconnect from Valkey once there has been no call, no attached session and no worker for this long, 1s to 24h, so that a \
+         hosted database may hibernate; the next call connects again. Until then no delayed job becomes due and no cron fires. \
+         0: never. Not with --cluster.",
+    )
+    .with(With::Url),
+    setting(
         "allow-eviction",
         "",
         "off",

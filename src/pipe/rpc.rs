@@ -23,6 +23,7 @@ use crate::{
     },
     rpc::{MESSAGE_MAX, Reply},
     schedule,
+    valkey::Users,
 };
 
 /// Answers of a stream that wait for the client to take them; then nothing more is read from it.
@@ -45,14 +46,21 @@ pub struct Handlers {
 pub struct Pipes {
     pub(super) handlers: Handlers,
     pub(super) memory: Memory,
+    pub(super) users: Users,
     pub(super) draining: watch::Sender<bool>,
     open: AtomicU32,
 }
 
 impl Pipes {
-    /// With these handlers; what their calls carry counts against `memory`.
-    pub fn new(handlers: Handlers, memory: Memory) -> Arc<Self> {
-        Arc::new(Self { handlers, memory, draining: watch::Sender::new(false), open: AtomicU32::new(0) })
+    /// With these handlers; what their calls carry counts against `memory`, and each of them uses the link.
+    pub fn new(handlers: Handlers, memory: Memory, users: Users) -> Arc<Self> {
+        Arc::new(Self {
+            handlers,
+            memory,
+            users,
+            draining: watch::Sender::new(false),
+            open: AtomicU32::new(0),
+        })
     }
 
     /// Lets every stream answer what it has and end. The caller bounds the wait.

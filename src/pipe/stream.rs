@@ -59,7 +59,7 @@ pub async fn serve(
                         held.add(request.encoded_len() * COPIES).err()
                     };
                     match refused {
-                        None => calls.push(answer(&pipes.handlers, grant, request, held)),
+                        None => calls.push(answer(pipes, grant, request, held)),
                         Some(error) => {
                             if responses.send(Ok(failed(request.seq, &error))).await.is_err() {
                                 return;
@@ -95,12 +95,8 @@ fn failed(seq: u32, error: &Error) -> v1::PipeResponse {
     v1::PipeResponse { seq, answer: Some(Answer::Error(error.to_stream_status())) }
 }
 
-async fn answer(
-    handlers: &Handlers,
-    grant: &Grant,
-    request: v1::PipeRequest,
-    _held: Held,
-) -> v1::PipeResponse {
+async fn answer(pipes: &Pipes, grant: &Grant, request: v1::PipeRequest, _held: Held) -> v1::PipeResponse {
+    let _in_use = pipes.users.enter();
     let v1::PipeRequest { seq, timeout_ms, call: asked } = request;
     let mut observed = Observation::item(asked.as_ref().map_or("", path));
     let called = AssertUnwindSafe(async {
@@ -109,7 +105,7 @@ async fn answer(
         let (service, namespace) = place(&asked);
         grant.may_use(service)?;
         grant.may_enter(namespace)?;
-        call(handlers, asked, deadline).await
+        call(&pipes.handlers, asked, deadline).await
     });
     match called.catch_unwind().await {
         Ok(Ok(answer)) => {

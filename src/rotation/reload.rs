@@ -26,6 +26,8 @@ impl Rotation {
                 _ = hangup.recv() => true,
                 () = self.keyring.wanted() => false,
             };
+            // A database that sleeps is woken: what is taken is to be proved.
+            let _in_use = self.link.in_use();
             let refusal = match self.keyring.read() {
                 Ok(None) => {
                     if asked {

@@ -33,6 +33,7 @@ use crate::{
     error::{Error, Reason},
     memory::{Held, Memory},
     telemetry::{Observation, with_lane_time},
+    valkey::{InUse, Users},
 };
 
 /// Its calls are judged one by one, where they are answered.
@@ -45,6 +46,7 @@ pub struct Calls {
     entrance: Entrance,
     limits: Limits,
     memory: Memory,
+    users: Users,
     process: Arc<Progress>,
     connection: Arc<Connection>,
 }
@@ -68,9 +70,9 @@ struct Connection {
 
 impl Calls {
     /// For the first connection; others come from [`Calls::connection`].
-    pub fn new(routes: Routes, limits: Limits, memory: Memory) -> Self {
+    pub fn new(routes: Routes, limits: Limits, memory: Memory, users: Users) -> Self {
         let entrance = Entrance::As(Grant::Nobody);
-        Self { routes, entrance, limits, memory, process: Arc::default(), connection: Arc::default() }
+        Self { routes, entrance, limits, memory, users, process: Arc::default(), connection: Arc::default() }
     }
 
     /// The same services for a new connection.
@@ -124,10 +126,12 @@ impl Calls {
     fn admit(&self, path: &str, streams: bool, observed: Observation) -> Result<InFlight, Error> {
         let (process, connection) = (Arc::clone(&self.process), Arc::clone(&self.connection));
         let held = Arc::new(self.memory.holder());
-        let mut in_flight = InFlight { process, connection, streams, held, observed };
+        let asks_health = access::rule(path).is_some_and(|rule| rule.need == Need::Nothing);
+        // A pipe that carries nothing leaves the database asleep.
+        let in_use = if asks_health || path == PIPE { None } else { self.users.enter() };
+        let mut in_flight = InFlight { process, connection, streams, held, observed, _in_use: in_use };
         in_flight.connection.in_flight.fetch_add(1, Ordering::Relaxed);
         let before = in_flight.count().fetch_add(1, Ordering::Relaxed);
-        let asks_health = access::rule(path).is_some_and(|rule| rule.need == Need::Nothing);
         let refused = match (streams, asks_health) {
             (_, true) => None,
             (true, _) if before >= self.limits.streams => {
@@ -261,6 +265,7 @@ pub struct InFlight {
     held: Arc<Held>,
     /// How it is seen from outside.
     pub observed: Observation,
+    _in_use: Option<InUse>,
 }
 
 impl InFlight {
@@ -345,8 +350,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_handler_is_an_internal_error_and_the_next_call_works() {
         let router = axum_router_that_panics();
-        let mut calls =
-            Calls::new(router, Limits::default(), Memory::new(1 << 20)).connection(Entrance::As(Grant::Own));
+        let mut calls = Calls::new(router, Limits::default(), Memory::new(1 << 20), Users::uncounted())
+            .connection(Entrance::As(Grant::Own));
         for _ in 0..2 {
             let request = Request::builder().uri("/x.Y/Z").body(Body::empty()).unwrap();
             let response = calls.call(request).await.unwrap();

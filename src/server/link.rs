@@ -15,7 +15,7 @@ use crate::{
     proto::v1::Durability,
     rotation, schedule, session,
     valkey::{
-        Depot, DurabilityLevel, Embedded, EmbeddedConfig, Fsync, Link, LinkConfig, LinkState, Script,
+        Depot, DurabilityLevel, Embedded, EmbeddedConfig, Fsync, InUse, Link, LinkConfig, LinkState, Script,
         StartError, Target, Unexamined, UrlTarget, running_embedded,
     },
 };
@@ -81,6 +81,7 @@ pub fn link_config(config: &Config, target: Target) -> LinkConfig {
     if let Valkey::Url(given) = &config.valkey {
         link.allow_eviction = given.allow_eviction;
         link.connect_within = given.wake_timeout;
+        link.idle_disconnect = given.idle_disconnect;
     }
     link.assume_durability = config.durability.and_then(level);
     link
@@ -92,6 +93,7 @@ pub struct Visit {
     pub link: Link,
     /// The file's.
     pub keyring: SharedKeyring,
+    _in_use: Option<InUse>,
     stop: CancellationToken,
 }
 
@@ -154,7 +156,7 @@ pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> 
             }
         }
     }
-    Ok(Visit { link, keyring, stop })
+    Ok(Visit { _in_use: link.in_use(), link, keyring, stop })
 }
 
 impl Visit {

@@ -135,7 +135,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
         cap: cap.clone(),
         schedule: schedule::Handler::new(Arc::clone(&schedules)),
     };
-    let pipes = Pipes::new(handlers, memory.clone());
+    let pipes = Pipes::new(handlers, memory.clone(), link.users());
 
     let readiness = Readiness::default();
     let rotation = Rotation::start(link.clone(), keyring.clone(), watchers.count(), stop.clone());
@@ -162,7 +162,7 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let connections = TaskTracker::new();
     let tcp_address = listeners.tcp_address();
     let mut reloading = JoinSet::new();
-    let calls = Calls::new(routes.prepare(), config.limits, memory);
+    let calls = Calls::new(routes.prepare(), config.limits, memory, link.users());
     let accepting = listeners.serve(&config, calls, &steps, &connections, &mut reloading);
     let following = tokio::spawn(readiness::follow(link.state(), readiness.clone(), started));
     let watching = watchers.serve(&config, (&link, &keyring, &sessions), &readiness, &mut reloading);

@@ -56,7 +56,9 @@ impl Observed {
             return (true, "ready".to_owned());
         }
         let why = match &*self.state.borrow() {
-            LinkState::Ready { .. } => "Valkey was away and is back since a moment".to_owned(),
+            LinkState::Ready { .. } | LinkState::Asleep => {
+                "Valkey was away and is back since a moment".to_owned()
+            }
             LinkState::Starting { why } => format!("starting: {why}"),
             LinkState::Down { why } => format!("Valkey is away: {why}"),
             LinkState::StoreChanged => {
@@ -70,7 +72,9 @@ impl Observed {
     pub fn metrics(&self) -> String {
         let truth = |yes: bool| if yes { 1.0 } else { 0.0 };
         gauge!("pannier_ready").set(truth(self.readiness().0));
-        gauge!("pannier_valkey_up").set(truth(self.link.is_ready()));
+        let asleep = *self.state.borrow() == LinkState::Asleep;
+        gauge!("pannier_valkey_up").set(truth(asleep || self.link.is_ready()));
+        gauge!("pannier_valkey_asleep").set(truth(asleep));
         gauge!("pannier_leases_held").set(self.sessions.attached());
         gauge!("pannier_primary_key_id").set(self.keyring.current().primary_id());
         if let Some(Ok(ends)) = self.certificate.as_deref().map(tls::expiry) {

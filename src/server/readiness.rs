@@ -1,4 +1,4 @@
-//! Health follows the link: it falls when Valkey is gone and comes back by itself.
+//! Health follows the link: it falls when Valkey is gone and comes back by itself. A link that sleeps is healthy: the next call wakes it.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
     let mut connection = None;
     loop {
         let state = link.borrow_and_update().clone();
-        readiness.set(matches!(state, LinkState::Ready { .. }));
+        readiness.set(matches!(state, LinkState::Ready { .. } | LinkState::Asleep));
         // A change that was too quick to be seen leaves its number.
         match (&state, connection) {
             (LinkState::Ready { generation }, Some(before)) if *generation != before => {
@@ -30,6 +30,8 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
             }
             LinkState::Ready { generation } => tracing::info!(generation, "ready again"),
             LinkState::Starting { why } => tracing::info!(why, "not ready yet"),
+            // Said where it happens.
+            LinkState::Asleep => {}
             LinkState::Down { why } => tracing::warn!(why, "not ready: Valkey is away"),
             LinkState::StoreChanged => tracing::error!(
                 "not ready: the database was emptied or replaced. Put the right one back, or take the new one into use by \

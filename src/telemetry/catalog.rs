@@ -43,7 +43,16 @@ const fn histogram(name: &'static str, labels: &'static str, help: &'static str)
 pub const METRICS: &[Metric] = &[
     gauge("pannier_build_info", "version", "Always 1; the label says which version runs."),
     gauge("pannier_ready", "", "1 while /readyz says yes."),
-    gauge("pannier_valkey_up", "", "1 while calls reach Valkey; without the delay that /readyz has."),
+    gauge(
+        "pannier_valkey_up",
+        "",
+        "1 while calls reach Valkey, or would wake it; without the delay that /readyz has.",
+    ),
+    gauge(
+        "pannier_valkey_asleep",
+        "",
+        "1 while nobody uses Valkey and its connections were let go (--idle-disconnect).",
+    ),
     histogram(
         "pannier_rpc_duration_seconds",
         "method, code",

@@ -20,6 +20,7 @@ use super::{
     LinkConfig, LinkState, StartError,
     busy_poll::BusyPoll,
     error::LinkError,
+    idle::Idle,
     keys::Names,
     lanes::Generation,
     op::Lane,
@@ -46,6 +47,7 @@ pub(super) struct Inner {
     pub scripts: &'static [&'static Script],
     pub hub: Hub,
     pub busy_poll: BusyPoll,
+    pub idle: Arc<Idle>,
     /// Host and port, or socket: for logs.
     pub label: String,
     pub kinds: Vec<String>,
@@ -98,6 +100,7 @@ impl Inner {
             home_key: names.meta().into_bytes(),
             names,
             busy_poll: BusyPoll::new(config.busy_poll),
+            idle: Arc::new(Idle::new(config.idle_disconnect)),
             config,
             keyring,
             scripts,
@@ -200,6 +203,7 @@ impl Inner {
 
     /// A shard has a connection that was checked. Calls may use it when the database was accepted.
     pub fn connected(&self, shard: &Shard, generation: &Arc<Generation>) {
+        self.idle.set_asleep(false);
         shard.set_connected(generation);
         if self.has_started() && !self.is_store_changed() {
             shard.set_phase(Phase::Ready(Arc::clone(generation)));
@@ -210,6 +214,7 @@ impl Inner {
     /// A shard is not usable for now; before the first success: not yet. A changed database stays one until it was looked
     /// at again.
     pub fn down(&self, shard: &Shard, why: &str) {
+        self.idle.set_asleep(false);
         shard.take_connected();
         if !self.is_store_changed() {
             let why = why.to_owned();
@@ -219,9 +224,27 @@ impl Inner {
         self.look.notify_one();
     }
 
+    /// Lets no call use the connection any more, as nobody uses the link; false, and nothing has changed, if somebody does after all.
+    /// Whoever comes later waits for the next connection, so that no call is cut off.
+    pub fn fall_asleep(&self, shard: &Shard, generation: &Arc<Generation>) -> bool {
+        if self.is_store_changed() {
+            return false;
+        }
+        shard.set_phase(Phase::Down("it is being woken: nobody has used it (--idle-disconnect)".into()));
+        if self.idle.is_used() {
+            self.connected(shard, generation);
+            return false;
+        }
+        self.idle.set_asleep(true);
+        shard.take_connected();
+        self.tell();
+        true
+    }
+
     /// The first accepted database is this process's for good; calls may use what is connected.
     pub fn accept_store(&self, id: String) {
         let _ = self.store_id.set(id);
+        self.idle.set_asleep(false);
         self.database.send_replace(Database::Accepted);
         for shard in &self.shards().all {
             if let Some(generation) = shard.connected() {
@@ -271,6 +294,7 @@ impl Inner {
         let state = match newest.max() {
             _ if self.is_store_changed() => LinkState::StoreChanged,
             Some(generation) if self.has_started() => LinkState::Ready { generation },
+            _ if self.idle.is_asleep() => LinkState::Asleep,
             _ => {
                 let why = phases.into_iter().find_map(|phase| match phase {
                     Phase::Starting(why) | Phase::Down(why) => Some(why),

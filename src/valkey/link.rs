@@ -23,6 +23,7 @@ use super::{
     cluster::Cluster,
     error::{LinkError, ServerError},
     exchange::Inner,
+    idle::{InUse, Users},
     keys,
     lanes::one,
     op::{self, Lane, Op},
@@ -101,6 +102,21 @@ impl Link {
     /// What happens to the link, for health.
     pub fn state(&self) -> watch::Receiver<LinkState> {
         self.inner.state()
+    }
+
+    /// Where those say so that use the link.
+    pub fn users(&self) -> Users {
+        Users::of(&self.inner.idle)
+    }
+
+    /// One user more; see [`Users::enter`].
+    pub fn in_use(&self) -> Option<InUse> {
+        self.users().enter()
+    }
+
+    /// After how long without a user the connections are let go.
+    pub fn idle_disconnect(&self) -> Option<Duration> {
+        self.inner.config.idle_disconnect
     }
 
     /// Whether a call would be sent at once.

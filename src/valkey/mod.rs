@@ -11,6 +11,7 @@ mod error;
 mod examine;
 mod exchange;
 mod funnel;
+mod idle;
 mod keys;
 mod lanes;
 mod link;
@@ -42,6 +43,7 @@ pub use embedded::{
 pub use error::{LinkError, ServerError};
 pub use examine::{Unexamined, examine};
 pub use funnel::Funnel;
+pub use idle::{InUse, Users};
 pub use keys::{BUCKETS, ENVIRONMENT, valid_env};
 pub use link::Link;
 pub use op::{Lane, Op};
@@ -71,6 +73,8 @@ pub struct LinkConfig {
     pub connections: Connections,
     /// How long the runtime looks for what comes next, after a call, before it sleeps; zero: not at all.
     pub busy_poll: Duration,
+    /// The connections are let go once nobody has used the link for this long; None: never. Not for a cluster.
+    pub idle_disconnect: Option<Duration>,
 }
 
 /// How many connections are made to each node.
@@ -104,6 +108,7 @@ impl LinkConfig {
             connect_within: Duration::from_secs(5),
             connections: Connections::Standard,
             busy_poll: Duration::ZERO,
+            idle_disconnect: None,
         }
     }
 
@@ -139,6 +144,8 @@ pub enum LinkState {
         /// What is wrong.
         why: String,
     },
+    /// Nobody used it, so its connections were let go; the next call brings them back.
+    Asleep,
     /// The database was emptied or replaced.
     StoreChanged,
 }

@@ -120,6 +120,13 @@ async fn forever(
                 tokio::select! {
                     () = serve(inner, shard, &generation) => {}
                     why = source.moved(&endpoint) => generation.fail(why),
+                    () = disused(inner, shard, &generation) => {
+                        tracing::info!(valkey = %endpoint, "nobody uses Valkey: disconnected until the next call");
+                        generation.fail("nobody used it (--idle-disconnect)");
+                        drop(generation);
+                        inner.idle.wanted().await;
+                        continue;
+                    }
                 }
                 let why = generation.why();
                 if !shard.retired.is_cancelled() {
@@ -266,6 +273,16 @@ async fn bootstrap(
         Err(Refusal::Changed(why)) => changed(inner, &why),
     }
     Ok(report)
+}
+
+/// Ends once nobody has used the link for long; from then on calls wait for the next connection.
+async fn disused(inner: &Inner, shard: &Shard, generation: &Arc<Generation>) {
+    loop {
+        inner.idle.expired().await;
+        if inner.fall_asleep(shard, generation) {
+            return;
+        }
+    }
 }
 
 /// Watches a connection until it is dead.
