@@ -24,17 +24,28 @@ const NO_LINKS = new Set(['EPERM', 'EXDEV', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK', '
  */
 export async function stageProfile(profile: string, folders: readonly string[], stage: string, noise = false): Promise<PackEntry[]> {
   const staging = new Staging(stage, noise)
-  const walked = async (): Promise<Folder[]> => {
+  const below = async (...names: string[]): Promise<Folder[]> => {
     const found: Folder[] = []
-    for (const folder of folders) await walk(join(profile, folder), folder, found)
+    for (const name of names) await walk(join(profile, name), name, found)
     return found
   }
-  const found = await walked()
+  const plain = async (found: readonly Folder[]): Promise<void> => {
+    for (const folder of found) if (!folder.isDatabase) await staging.plain(folder)
+  }
+  const found = await below(...folders)
   if (found.length === 0) throw badArchive('the profile has none of the folders that belong to a session')
   // Databases name files in the folders beside them, which come and go. Those are linked before and after: what a database names is there.
-  for (const folder of found) if (!folder.isDatabase) await staging.plain(folder)
-  for (const folder of found) if (folder.isDatabase) await staging.database(folder)
-  for (const folder of await walked()) if (!folder.isDatabase) await staging.plain(folder)
+  // Blobs come and go all the time, so theirs is looked at right before and right after their own database.
+  await plain(found)
+  for (const folder of found) {
+    if (!folder.isDatabase) continue
+    const blobs = folder.name.replace(/\.indexeddb\.leveldb$/, '.indexeddb.blob')
+    const beside = blobs === folder.name ? [] : [blobs]
+    await plain(await below(...beside))
+    await staging.database(folder)
+    await plain(await below(...beside))
+  }
+  await plain(await below(...folders))
   return staging.entries()
 }
 
@@ -42,14 +53,17 @@ interface Folder {
   path: string
   name: string
   isDatabase: boolean
-  /** Files in it are written once. */
-  isWrittenOnce: boolean
+}
+
+/** Of a file, or of a folder with a `/` at its end: Blobs are written, then named by their database, and never changed. */
+function isWrittenOnce(name: string): boolean {
+  return name.includes('.indexeddb.blob/')
 }
 
 async function walk(path: string, name: string, found: Folder[]): Promise<void> {
   const entries = await listed(path)
   if (entries === undefined) return
-  found.push({ path, name, isDatabase: entries.some(entry => entry.name === 'CURRENT'), isWrittenOnce: name.includes('.indexeddb.blob/') })
+  found.push({ path, name, isDatabase: entries.some(entry => entry.name === 'CURRENT') })
   for (const entry of entries) if (entry.isDirectory()) await walk(join(path, entry.name), inside(name, entry.name), found)
 }
 
@@ -63,7 +77,9 @@ class Staging {
     private readonly noise: boolean,
   ) {}
 
-  entries(): PackEntry[] {
+  async entries(): Promise<PackEntry[]> {
+    // One that was linked while it was being written was whole before any database named it.
+    for (const entry of this.#staged.values()) if (isWrittenOnce(entry.name)) entry.size = (await stat(entry.path)).size
     return [...this.#staged.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
@@ -76,13 +92,23 @@ class Staging {
   }
 
   async plain(folder: Folder): Promise<void> {
-    if (folder.isWrittenOnce) {
-      const entries = (await listed(folder.path)) ?? []
-      const fresh = entries.filter(entry => entry.isFile() && !this.#staged.has(inside(folder.name, entry.name)))
-      for (const entry of fresh) for (const staged of await this.#take(folder, [entry.name], true, true)) this.#staged.set(staged.name, staged)
+    if (isWrittenOnce(inside(folder.name, ''))) {
+      const files = ((await listed(folder.path)) ?? []).filter(entry => entry.isFile())
+      for (const { name } of files) {
+        if (await this.#isWhole(folder, name)) continue
+        for (const staged of await this.#take(folder, [name], true, true)) this.#staged.set(staged.name, staged)
+      }
       return
     }
     await this.#unchanged(folder, '', names => this.#take(folder, names, false))
+  }
+
+  /** Whether a file that is written once was taken, and not as a copy of only its beginning. */
+  async #isWhole(folder: Folder, name: string): Promise<boolean> {
+    const staged = this.#staged.get(inside(folder.name, name))
+    if (staged === undefined) return false
+    const [ours, theirs] = await Promise.all([staged.path, join(folder.path, name)].map(path => stat(path).catch(() => undefined)))
+    return theirs === undefined || ours?.size === theirs.size
   }
 
   /** Takes files until nothing about them that matters has changed meanwhile. `watched`: prefix of the names whose size matters. */

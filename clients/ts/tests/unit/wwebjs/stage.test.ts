@@ -3,7 +3,7 @@
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sweep, withPart } from '../../../src/leftovers.js'
 import { sessionKey } from '../../../src/wwebjs/key.js'
 import { SESSION_FOLDERS } from '../../../src/wwebjs/layout.js'
@@ -58,6 +58,61 @@ test('a folder of Blobs that is made meanwhile is there if the database names wh
   const entries = new Map((await staged).map(entry => [entry.name, content(entry)]))
   expect(entries.get(`${DATABASE}/000004.log`)).toContain(later)
   expect(entries.get(later)).toBe('blob 256')
+})
+
+describe.each([['links', tmpdir()], ['copies', '/dev/shm']])('over %s', (_, place) => {
+  let files: string
+  beforeEach(() => {
+    files = mkdtempSync(join(place, 'pannier-stage-'))
+  })
+  afterEach(() => rmSync(files, { recursive: true }))
+
+  // Chrome makes the file, writes it, and then has the database name it.
+  test.runIf(existsSync(place))('a Blob that is being written when it is met is whole if the database names it', async () => {
+    put(`${BLOBS}/1`, '')
+    put(`${BLOBS}/2`, 'the beg')
+    const staged = stageProfile(profile, SESSION_FOLDERS, join(files, 'files'))
+    while (!existsSync(join(files, 'files', '2'))) await new Promise(resolve => setImmediate(resolve))
+    put(`${BLOBS}/1`, 'all')
+    put(`${BLOBS}/2`, 'the beginning and the end')
+    appendFileSync(join(profile, DATABASE, '000004.log'), 'names both\n')
+    const entries = new Map((await staged).map(entry => [entry.name, content(entry)]))
+    expect(entries.get(`${DATABASE}/000004.log`)).toContain('names both')
+    expect([1, 2].map(n => entries.get(`${BLOBS}/${n}`))).toEqual(['all', 'the beginning and the end'])
+  })
+})
+
+// The databases of other pages, which change all the time, take seconds to picture.
+test('a Blob that comes after the first look and goes before the last is there if the database names it', async () => {
+  const other = 'Default/Local Storage/leveldb'
+  put(`${other}/CURRENT`, 'MANIFEST-000001\n')
+  put(`${other}/MANIFEST-000001`, '')
+  put(`${BLOBS}/1`, 'blob 1')
+  const log = join(profile, DATABASE, '000004.log')
+  const isLinked = (path: string): boolean => statSync(path).nlink > 1
+  let busy = true
+  const spin = (): void => {
+    if (!busy) return
+    appendFileSync(join(profile, other, 'MANIFEST-000001'), 'x')
+    setImmediate(spin)
+  }
+  spin()
+  try {
+    const staged = stage()
+    while (!isLinked(join(profile, BLOBS, '1'))) await new Promise(resolve => setImmediate(resolve))
+    put(`${BLOBS}/2`, 'blob 2')
+    appendFileSync(log, 'names 2\n')
+    while (!isLinked(log)) await new Promise(resolve => setImmediate(resolve))
+    const since = Date.now()
+    while (!isLinked(join(profile, BLOBS, '2')) && Date.now() - since < 1000) await new Promise(resolve => setImmediate(resolve))
+    rmSync(join(profile, BLOBS, '2'))
+    busy = false
+    const entries = new Map((await staged).map(entry => [entry.name, content(entry)]))
+    expect(entries.get(`${DATABASE}/000004.log`)).toContain('names 2')
+    expect(entries.get(`${BLOBS}/2`)).toBe('blob 2')
+  } finally {
+    busy = false
+  }
 })
 
 test('nothing is copied where the file system has links', async () => {
