@@ -59,6 +59,7 @@ impl Observed {
             LinkState::Ready { .. } => "Valkey was away and is back since a moment".to_owned(),
             LinkState::Starting { why } => format!("starting: {why}"),
             LinkState::Down { why } => format!("Valkey is away: {why}"),
+            LinkState::Unfit { why } => why.clone(),
             LinkState::StoreChanged => {
                 "the database was emptied or replaced: restore it, or stop and start with --init".to_owned()
             }
