@@ -5,6 +5,8 @@
 
 #[path = "doctor/files.rs"]
 mod files;
+#[path = "doctor/keyring.rs"]
+mod keyring;
 mod support;
 
 use std::{

@@ -87,7 +87,7 @@ async fn another_key_under_the_same_id_is_refused_while_running_and_at_start() {
     keys::done(&two, &["add"]);
     two.signal(Signal::HUP);
     let line = logged(&two, NOT_TAKEN, 1).await.remove(0);
-    assert!(line.contains("key 2 of the keyring is not the key 2 that this database knows"), "{line}");
+    assert!(line.contains("key 2 of the keyring is not the key 2 this database was written with"), "{line}");
     keys::check_sessions(&two, "bot", 2).await;
     // Its commands see it as well, before they change a thing.
     let said = keys::refused(&two, &["promote", "2"], 78);

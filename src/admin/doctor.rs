@@ -29,6 +29,10 @@ pub fn examine(about: &About) -> DoctorResponse {
         LinkState::Down { why } => {
             sidecar.add(Level::Fail, "connection", format!("Valkey is away: {why}"), "pannier doctor");
         }
+        LinkState::Unfit { why } => {
+            let todo = "put that right; it goes on by itself then";
+            sidecar.add(Level::Fail, "ready", why.as_str(), todo);
+        }
         LinkState::StoreChanged => sidecar.add(
             Level::Fail,
             "ready",

@@ -72,6 +72,11 @@ impl SharedKeyring {
         self.0.changes.subscribe()
     }
 
+    /// Asks for a look at the file, as when a key was needed that only it has.
+    pub fn want(&self) {
+        self.0.wanted.notify_one();
+    }
+
     /// Waits until a key was needed that only the file has: it is to be looked at, and taken if it is right.
     pub async fn wanted(&self) {
         self.0.wanted.notified().await;
@@ -118,14 +123,14 @@ impl SharedKeyring {
     pub(super) fn reread(&self) -> Option<Arc<Keyring>> {
         match self.read() {
             Ok(Some(fresh)) => {
-                self.0.wanted.notify_one();
+                self.want();
                 Some(Arc::new(fresh))
             }
             // Another task may have read it between our look and now.
             Ok(None) => Some(self.current()),
             Err(error) => {
                 tracing::debug!(%error, "a key was looked for in the keyring file");
-                self.0.wanted.notify_one();
+                self.want();
                 None
             }
         }

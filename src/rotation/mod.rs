@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    canaries::{Mismatch, prove},
+    canaries::{note_disabled, note_used_again, prove},
     census::{Census, Wrapped, census},
     registry::{ALIVE, Sidecar, alive, registry_key, sidecars},
     rewrap::{Failure, Progress, RATE_DEFAULT, RATE_MAX},

@@ -12,10 +12,10 @@ use super::{Rotation, canaries::prove};
 
 /// How long an answer of the database is waited for. Without one the file is taken: the next connection is not used before its
 /// keys are proved.
-pub(super) const PROVE_WITHIN: Duration = Duration::from_secs(5);
+const PROVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Before a second look, where nobody has asked for it.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_secs(1);
 
 impl Rotation {
     pub(super) async fn follow_the_file(&self) {

@@ -102,7 +102,10 @@ impl Timers {
             LinkState::Ready { generation } => *generation,
             LinkState::Starting { .. } => return Some(AGAIN),
             // It was there, even if nothing was looked at meanwhile.
-            LinkState::Down { .. } | LinkState::Asleep | LinkState::StoreChanged => {
+            LinkState::Down { .. }
+            | LinkState::Unfit { .. }
+            | LinkState::Asleep
+            | LinkState::StoreChanged => {
                 calm.generation = Some(AWAY);
                 return Some(AGAIN);
             }

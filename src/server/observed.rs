@@ -61,6 +61,7 @@ impl Observed {
             }
             LinkState::Starting { why } => format!("starting: {why}"),
             LinkState::Down { why } => format!("Valkey is away: {why}"),
+            LinkState::Unfit { why } => why.clone(),
             LinkState::StoreChanged => {
                 "the database was emptied or replaced: restore it, or stop and start with --init".to_owned()
             }

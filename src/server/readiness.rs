@@ -19,7 +19,7 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
             (LinkState::Ready { generation }, Some(before)) if *generation != before => {
                 telemetry::reconnected("");
             }
-            (LinkState::Down { why }, Some(_)) => telemetry::reconnected(why),
+            (LinkState::Down { why } | LinkState::Unfit { why }, Some(_)) => telemetry::reconnected(why),
             _ => {}
         }
         connection = if let LinkState::Ready { generation } = state { Some(generation) } else { None };
@@ -33,6 +33,7 @@ pub async fn follow(mut link: watch::Receiver<LinkState>, readiness: Readiness, 
             // Said where it happens.
             LinkState::Asleep => {}
             LinkState::Down { why } => tracing::warn!(why, "not ready: Valkey is away"),
+            LinkState::Unfit { why } => tracing::error!(why, "not ready: Valkey must not be used as it is"),
             LinkState::StoreChanged => tracing::error!(
                 "not ready: the database was emptied or replaced. Put the right one back, or take the new one into use by \
                  a restart with --init"

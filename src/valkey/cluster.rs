@@ -257,7 +257,7 @@ impl Keeper<'_> {
         let look = async {
             let Some(id) = inner.store_id() else {
                 let id = store.accept(&Rule::External { init: inner.config.init }).await?;
-                store.check_keys(&inner.keyring.current(), true).await?;
+                store.accept_keys(&inner.keyring).await?;
                 return Ok(id);
             };
             store.check(id, 0, BUCKETS).await.map(|()| id.to_owned())

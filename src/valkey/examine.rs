@@ -7,6 +7,7 @@ use crate::crypto::SharedKeyring;
 
 use super::{
     LinkConfig, StartError,
+    canaries::{self, Mismatch, Standing},
     keys::{BUCKETS, Names},
     lanes::one,
     nodes,
@@ -160,15 +161,45 @@ async fn database(store: &Store<'_>, init: bool, report: &mut Report) -> Result<
 }
 
 async fn keys(store: &Store<'_>, keyring: &SharedKeyring, report: &mut Report) -> Result<(), String> {
-    match store.check_keys(&keyring.current(), false).await {
-        Ok(()) if report.facts.store_id.is_empty() => {}
-        Ok(()) => {
-            report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "");
+    let standing = match store.prove(&keyring.current(), false).await {
+        // Nothing was written with any.
+        Ok(Ok(_)) if report.facts.store_id.is_empty() => return Ok(()),
+        Ok(Err(mismatch)) if !mismatch.is_of_age() => {
+            report.add(Level::Fail, "keyring", mismatch.found(), mismatch.todo());
+            return Ok(());
         }
+        Ok(standing) => standing,
         Err(Refusal::Unreachable(why)) => return Err(why),
-        Err(Refusal::Human(why) | Refusal::Changed(why)) => report.add(Level::Fail, "keyring", why, ""),
-    }
+        Err(Refusal::Human(why) | Refusal::Changed(why)) => {
+            report.add(Level::Fail, "keyring", why, "");
+            return Ok(());
+        }
+    };
+    report.add(Level::Ok, "keyring", "the one this database was written with (canaries open)", "");
+    age(standing, report);
     Ok(())
+}
+
+/// Whether it is the keyring as it is now, or a copy from before a step of a rotation.
+fn age(standing: Result<Standing, Mismatch>, report: &mut Report) {
+    const CHECK: &str = "keyring age";
+    match standing {
+        Err(mismatch) => report.add(Level::Fail, CHECK, mismatch.found(), mismatch.todo()),
+        Ok(Standing { lacking, .. }) if !lacking.is_empty() => {
+            for id in lacking {
+                report.add(Level::Warn, CHECK, canaries::lacks(id), canaries::LACKS_TODO);
+            }
+        }
+        Ok(Standing { rewrapped: Some(id), .. }) => {
+            report.add(
+                Level::Ok,
+                CHECK,
+                format!("it has key {id}, which everything was last wrapped under"),
+                "",
+            );
+        }
+        Ok(_) => report.add(Level::Ok, CHECK, "nothing was wrapped anew yet", ""),
+    }
 }
 
 /// Credentials never expire: no key of a session, blob or namespace may have a time to live. What is worst of all nodes is told.

@@ -214,11 +214,18 @@ impl Inner {
     /// A shard is not usable for now; before the first success: not yet. A changed database stays one until it was looked
     /// at again.
     pub fn down(&self, shard: &Shard, why: &str) {
+        self.unusable(shard, Phase::Down(why.to_owned()));
+    }
+
+    /// The same: it goes `Down`, or it answers and is `Unfit`.
+    pub fn unusable(&self, shard: &Shard, phase: Phase) {
         self.idle.set_asleep(false);
         shard.take_connected();
         if !self.is_store_changed() {
-            let why = why.to_owned();
-            shard.set_phase(if self.has_started() { Phase::Down(why) } else { Phase::Starting(why) });
+            shard.set_phase(match phase {
+                Phase::Down(why) | Phase::Unfit(why) if !self.has_started() => Phase::Starting(why),
+                phase => phase,
+            });
         }
         self.tell();
         self.look.notify_one();
@@ -296,12 +303,13 @@ impl Inner {
             Some(generation) if self.has_started() => LinkState::Ready { generation },
             _ if self.idle.is_asleep() => LinkState::Asleep,
             _ => {
-                let why = phases.into_iter().find_map(|phase| match phase {
-                    Phase::Starting(why) | Phase::Down(why) => Some(why),
-                    _ => None,
-                });
-                let why = why.unwrap_or_else(|| format!("connecting to {}", self.label));
-                if self.has_started() { LinkState::Down { why } } else { LinkState::Starting { why } }
+                let found = phases.into_iter().find_map(Phase::trouble);
+                let (why, unfit) = found.unwrap_or_else(|| (format!("connecting to {}", self.label), false));
+                match self.has_started() {
+                    false => LinkState::Starting { why },
+                    true if unfit => LinkState::Unfit { why },
+                    true => LinkState::Down { why },
+                }
             }
         };
         self.state.send_if_modified(|now| {

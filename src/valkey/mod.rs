@@ -35,7 +35,7 @@ mod topology;
 
 use std::time::Duration;
 
-pub use canaries::canary_field;
+pub use canaries::{Mismatch, REWRAPPED, Standing, disabled_field, question};
 pub use depot::{Depot, Walk};
 pub use embedded::{
     Embedded, EmbeddedConfig, Fsync, Stopped, examine_embedded, running_embedded, stop_orphan,
@@ -146,6 +146,11 @@ pub enum LinkState {
     },
     /// Nobody used it, so its connections were let go; the next call brings them back.
     Asleep,
+    /// It answers, and must not be used as it is: a person must put something right, and then it will be used again.
+    Unfit {
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// The database was emptied or replaced.
     StoreChanged,
 }

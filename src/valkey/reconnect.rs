@@ -18,7 +18,7 @@ use super::{
     link::script_load,
     preflight,
     report::Report,
-    shard::Shard,
+    shard::{Phase, Shard},
     source::{Rejected, Source},
     store_identity::{Refusal, Rule, Store},
     target::Endpoint,
@@ -137,21 +137,22 @@ async fn forever(
             }
             Err(rejected) => rejected,
         };
-        let why = match rejected {
+        let (why, phase) = match rejected {
             Rejected::Human(why) if !inner.has_started() => {
                 tracing::error!("{why}");
                 inner.fail_start(StartError::Config(why));
                 // The process is about to exit; nothing is to be tried meanwhile.
                 return std::future::pending().await;
             }
-            rejected => rejected.why(),
+            Rejected::Human(why) => (why.clone(), Phase::Unfit(why)),
+            Rejected::Retry(why) => (why.clone(), Phase::Down(why)),
         };
         if source.is_starting() {
             tracing::debug!(valkey = %shard.label, %why, "Valkey does not answer yet");
         } else if said.is_news(&why) {
             tracing::warn!(valkey = %shard.label, %why, "cannot use Valkey; trying again");
         }
-        inner.down(shard, &why);
+        inner.unusable(shard, phase);
         tokio::time::sleep(jittered(backoff)).await;
         backoff = (backoff * 2).min(BACKOFF_CAP);
     }
@@ -253,7 +254,7 @@ async fn bootstrap(
     };
     let accepted = async {
         let id = store.accept(&rule).await?;
-        store.check_keys(&inner.keyring.current(), true).await?;
+        store.accept_keys(&inner.keyring).await?;
         Ok(id)
     };
     match accepted.await {

@@ -28,9 +28,22 @@ pub(super) enum Phase {
     Starting(String),
     Ready(Arc<Generation>),
     Down(String),
+    /// It answers, and must not be used as it is.
+    Unfit(String),
     StoreChanged,
     /// It serves nothing any more: its slots are elsewhere.
     Retired,
+}
+
+impl Phase {
+    /// Why it cannot be used, and whether it answers all the same.
+    pub fn trouble(self) -> Option<(String, bool)> {
+        match self {
+            Self::Starting(why) | Self::Down(why) => Some((why, false)),
+            Self::Unfit(why) => Some((why, true)),
+            Self::Ready(_) | Self::StoreChanged | Self::Retired => None,
+        }
+    }
 }
 
 /// Why a call was not done.
@@ -211,7 +224,7 @@ impl Shard {
         let why = match &*self.phase.borrow() {
             Phase::Starting(_) => return LinkError::Starting,
             Phase::StoreChanged => return LinkError::StoreChanged,
-            Phase::Down(why) => why.clone(),
+            Phase::Down(why) | Phase::Unfit(why) => why.clone(),
             Phase::Ready(generation) if generation.is_dead() => generation.why(),
             Phase::Ready(_) => "too many calls wait for their turn".to_owned(),
             Phase::Retired => "its slots are moving to another node".to_owned(),

@@ -8,13 +8,13 @@ use tokio::time::Instant;
 
 use crate::{
     cli::{
-        outcome::{CONFIG, Failed, NO, Outcome, UNAVAILABLE},
+        outcome::{Failed, NO, Outcome, UNAVAILABLE},
         output,
     },
     config::{Config, Flags},
     crypto::{KeyState, Keyring, KeyringError},
     error::Error,
-    rotation::{Sidecar, census, prove, sidecars},
+    rotation::{Sidecar, census, note_disabled, note_used_again, sidecars},
     server::{Visit, visit},
     valkey::install_crypto_provider,
 };
@@ -105,8 +105,6 @@ impl Place {
         install_crypto_provider();
         let visit = visit(&config, CONNECT).await?;
         let keyring = visit.keyring.current();
-        let proved = prove(&visit.link, &keyring, Instant::now() + CONNECT).await.map_err(Error::from)?;
-        proved.map_err(|mismatch| Failed::new(CONFIG, mismatch.to_string()))?;
         let running = sidecars(&visit.link, &keyring, Instant::now() + CONNECT).await?;
         Ok(Self { config, visit, running })
     }
@@ -145,6 +143,16 @@ impl Place {
         ))
     }
 
+    /// Has the database know that nobody wraps under the key any more. A full Valkey takes no note.
+    async fn give_up(&self, id: u32) {
+        if let Err(error) = note_disabled(&self.visit.link, id, Instant::now() + CONNECT).await {
+            output::note(&format!(
+                "that key {id} is given up could not be noted ({error}): a copy of the keyring in which it is the primary is not \
+                 refused"
+            ));
+        }
+    }
+
     /// Changes the file, and says what comes next.
     async fn edit(
         self,
@@ -172,6 +180,9 @@ impl Promote {
             "Copy the keyring file there and send a SIGHUP first (`pannier keys status` shows who knows which)",
             |sidecar| !sidecar.opens(id),
         )?;
+        // Given up once: by now everybody has it again.
+        let within = Instant::now() + CONNECT;
+        note_used_again(&place.visit.link, id, within).await.map_err(Error::from)?;
         place.edit(&format!("key {id} is the primary now"), |keyring| keyring.with_primary(id)).await?;
         output::note("When every sidecar has it: pannier keys rewrap");
         Ok(())
@@ -189,6 +200,7 @@ impl Disable {
             |sidecar| sidecar.state_of(id) == Some(KeyState::Primary),
         )?;
         place.refuse_while_needed(id).await?;
+        place.give_up(id).await;
         place.edit(&format!("key {id} is disabled"), |keyring| keyring.with_disabled(id)).await
     }
 }
@@ -208,6 +220,8 @@ impl Remove {
             "This takes the key away for good: backups of the database from before the rewrap cannot be read without it",
             &id.to_string(),
         )?;
+        // Where it was disabled by hand.
+        place.give_up(id).await;
         place.edit(&format!("key {id} is gone"), |keyring| keyring.without(id)).await
     }
 }
