@@ -145,7 +145,7 @@ async fn a_keyring_that_lacks_a_key_of_its_database_serves_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_is_it_on_a_cluster() {
+async fn an_old_keyring_is_never_ready_on_a_cluster_either() {
     let cluster = Cluster::start(3, 0);
     let options = Options { valkey_url: Some(cluster.url()), ..Options::default() }.arg("--cluster");
     let mut sidecar = Sidecar::start(options).await;
