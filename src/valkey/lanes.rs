@@ -11,7 +11,7 @@ use redis::{
     aio::MultiplexedConnection,
 };
 use tokio::{sync::mpsc, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Connections, error::ServerError, op::Lane, target::Endpoint};
 
@@ -106,6 +106,11 @@ impl Generation {
     /// Gives all connections up. The first reason stays.
     pub fn fail(&self, why: impl Into<String>) {
         self.death.fail(why);
+    }
+
+    /// Gives all connections up when what is returned is dropped: nobody may go on waiting for those that came to nothing.
+    pub fn unless_kept(&self) -> DropGuard {
+        self.death.token.clone().drop_guard()
     }
 
     pub fn is_dead(&self) -> bool {

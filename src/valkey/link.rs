@@ -317,8 +317,8 @@ impl Link {
 
     /// Messages on `channel`, from now on. Best effort, and over reconnections: what is sent meanwhile is lost.
     pub async fn subscribe(&self, channel: &[u8]) -> broadcast::Receiver<Bytes> {
-        let (receiver, new) = self.inner.hub.join(channel);
-        if new && let Some(generation) = self.inner.home().and_then(|home| home.current()) {
+        let (receiver, ask) = self.inner.hub.join(channel);
+        if let Some(generation) = ask {
             // When this fails the connection is gone, and the next one subscribes to everything. One that is dead without a word
             // gives no answer at all.
             let mut probe = generation.probe_lane();

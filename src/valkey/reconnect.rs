@@ -162,12 +162,14 @@ async fn attempt(
     let number = inner.next_generation();
     let generation =
         Generation::connect(number, &endpoint, config.connect_within, config.connections, pushes).await?;
+    let given_up = generation.unless_kept();
     let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, shard, source, &generation))
         .await
         .unwrap_or_else(|_| Err(Rejected::Retry("no answer while checking the server".into())))?;
     if generation.is_dead() {
         return Err(Rejected::Retry(generation.why()));
     }
+    given_up.disarm();
     report.log();
     let facts = &report.facts;
     tracing::info!(
@@ -232,7 +234,7 @@ async fn bootstrap(
                 Err(Refusal::Human(why) | Refusal::Changed(why)) => changed(inner, &why),
             }
             if inner.home().is_some_and(|home| home.id == shard.id) {
-                inner.hub.resume(connection.clone()).await?;
+                inner.hub.resume(generation).await?;
             }
             inner.connected(shard, generation);
             return Ok(report);
@@ -254,7 +256,7 @@ async fn bootstrap(
             if let Source::Child(child) = source {
                 child.remember(&id, &report.facts)?;
             }
-            inner.hub.resume(connection.clone()).await?;
+            inner.hub.resume(generation).await?;
             report.facts.store_id.clone_from(&id);
             // Whoever waits for Ready asks for the facts next.
             inner.set_report(shard, report.clone());
