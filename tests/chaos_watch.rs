@@ -144,7 +144,9 @@ async fn a_watch_over_a_network_that_stays_bad_goes_on_or_ends_in_its_time() {
                 watched.until(allowed(ENDS_WITHIN), &what, |known| known.ended.len() > 1).await;
             }
         }
-        watched.nothing_is_lost(fault).await;
+        let known = watched.nothing_is_lost(fault).await;
+        // Each makes who watches read everything again.
+        assert!(known.resyncs < 100, "{fault:?}: {known}");
     })
     .await;
 }
