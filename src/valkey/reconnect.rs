@@ -265,7 +265,11 @@ async fn bootstrap(
         }
         Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),
         Err(Refusal::Human(why)) => return Err(Rejected::Human(why)),
-        Err(Refusal::Changed(why)) => changed(inner, &why),
+        Err(Refusal::Changed(why)) => {
+            // When the database is back, it is over these connections.
+            inner.hub.resume(generation).await?;
+            changed(inner, &why);
+        }
     }
     Ok(report)
 }
