@@ -170,11 +170,20 @@ pub(super) fn one(cmd: redis::Cmd) -> Pipeline {
 
 /// Sends one command on a connection and waits for as long as it takes.
 pub(super) async fn ask(
-    mut connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
     pipeline: &Pipeline,
 ) -> Result<Result<Value, ServerError>, String> {
-    let replies = connection.send_packed_commands(pipeline, 0, 1).await.map_err(|error| describe(&error))?;
-    Ok(replies.into_iter().next().map_or(Ok(Value::Nil), super::op::reply))
+    let replies = ask_all(connection, pipeline).await?;
+    Ok(replies.into_iter().next().unwrap_or(Ok(Value::Nil)))
+}
+
+/// The same of several, in one write; their replies in order.
+pub(super) async fn ask_all(
+    mut connection: MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> Result<Vec<Result<Value, ServerError>>, String> {
+    let replies = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
+    Ok(replies.map_err(|error| describe(&error))?.into_iter().map(super::op::reply).collect())
 }
 
 /// What is wrong, without anything that a server may repeat of what it was sent.

@@ -387,7 +387,16 @@ pub(super) fn script_load(script: &Script) -> Pipeline {
     one(load_command(script))
 }
 
-pub(super) fn load_command(script: &Script) -> redis::Cmd {
+/// The same of several: one write, however many there are.
+pub(super) fn scripts_load(scripts: &[&Script]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(scripts.len());
+    for script in scripts {
+        pipeline.add_command(load_command(script));
+    }
+    pipeline
+}
+
+fn load_command(script: &Script) -> redis::Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
     cmd

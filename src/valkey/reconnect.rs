@@ -14,8 +14,8 @@ use super::{
     StartError,
     exchange::Inner,
     keys::BUCKETS,
-    lanes::{Generation, Pulse, ask},
-    link::script_load,
+    lanes::{Generation, Pulse, ask_all},
+    link::scripts_load,
     preflight,
     report::Report,
     shard::Shard,
@@ -212,10 +212,10 @@ async fn bootstrap(
         }
         _ => {}
     }
-    for script in inner.scripts {
-        ask(connection.clone(), &script_load(script))
-            .await?
-            .map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
+    // All at once: one after the other they would take longer than a Valkey that is far away is given.
+    let loaded = ask_all(connection.clone(), &scripts_load(inner.scripts)).await?;
+    for (script, loaded) in inner.scripts.iter().zip(loaded) {
+        loaded.map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
     }
     report.facts.connections = inner.config.connections.to_one_node();
     report.facts.store_id = inner.store_id().unwrap_or_default().to_owned();
