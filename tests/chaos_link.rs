@@ -11,6 +11,7 @@ use pannier::{proto::v1, valkey::LinkState};
 use support::{
     Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, open, put},
+    bad_network,
     chaos::{Fault, Network},
     link::{TestLink, allowed, config, large_values_both_ways},
     unary::{Unary, commit},
@@ -100,6 +101,26 @@ async fn twenty_five_that_start_together_all_get_there() {
         reply.unwrap();
     }
     assert!(begun.elapsed() < allowed(5 * SECOND), "{:?}", begun.elapsed());
+}
+
+/// Another continent: 200 ms there and back. What is done for each new connection must not add up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_valkey_that_is_far_away_is_connected_to_again() {
+    let (_valkey, network, sidecar) = bad_network::start().await;
+    network.suffer(Fault::Reset);
+    tokio::time::sleep(SECOND / 5).await;
+    network.suffer(Fault::Delay(SECOND / 10));
+    let begun = Instant::now();
+    let request = || {
+        let mut request =
+            tonic::Request::new(v1::GetSessionRequest { session: "x".into(), ..Default::default() });
+        request.set_timeout(2 * SECOND);
+        request
+    };
+    while let Err(status) = sidecar.sessions().get_session(request()).await {
+        assert!(begun.elapsed() < allowed(8 * SECOND), "not back: {status:?}");
+    }
+    println!("back after {:?}", begun.elapsed());
 }
 
 /// redis-rs#1236: a blocking command that nobody waits for any more keeps its connection from the others.

@@ -11,62 +11,22 @@ use pannier::proto::v1::{
     self, SettleOutcome, attach_request::Op, pipe_request::Call, pipe_response::Answer,
 };
 use support::{
-    Options, Sidecar, Valkey, ValkeyOptions,
     attach::{Attach, Refused, open, put},
-    chaos::{Fault, Network},
-    link::allowed,
+    bad_network::{check_refusal, faults_for, healed, start},
+    chaos::Fault,
     schedule::{Queue, job, lease_of},
     small::{Pipe, claim},
     unary::Unary,
 };
-use tonic::Code;
 
 const TIME_MS: u32 = 1000;
 const MARGIN: Duration = Duration::from_secs(2);
-const BACK_WITHIN: Duration = Duration::from_secs(5);
-
-const FAULTS: [Fault; 8] = [
-    Fault::Delay(Duration::from_millis(100)),
-    Fault::Silent,
-    Fault::HalfOpen,
-    Fault::NoReplies,
-    Fault::Reset,
-    Fault::CutAfter(300),
-    Fault::Drip(50),
-    Fault::CloseOld,
-];
-
-async fn start() -> (Valkey, Network, Sidecar) {
-    let valkey = Valkey::start(ValkeyOptions { tcp: true, ..ValkeyOptions::default() });
-    let network = Network::start(valkey.port, 0).await;
-    let options = Options { valkey_url: Some(network.url()), ..Options::with(&valkey) };
-    (valkey, network, Sidecar::start(options).await)
-}
-
-/// Waits until a call reaches Valkey again.
-async fn healed(sidecar: &Sidecar, fault: Fault) {
-    let begun = Instant::now();
-    loop {
-        let mut request =
-            tonic::Request::new(v1::GetSessionRequest { session: "x".into(), ..Default::default() });
-        request.set_timeout(Duration::from_millis(500));
-        if sidecar.sessions().get_session(request).await.is_ok() {
-            println!("{fault:?}: back after {:?}", begun.elapsed());
-            return;
-        }
-        assert!(begun.elapsed() < allowed(BACK_WITHIN), "{fault:?}: not back");
-    }
-}
 
 fn check(fault: Fault, what: &str, refused: Option<&Refused>, begun: Instant) {
     let took = begun.elapsed();
     assert!(took < Duration::from_millis(TIME_MS.into()) + MARGIN, "{fault:?}: {what} took {took:?}");
     if let Some(refused) = refused {
-        let known = [Code::Unavailable, Code::DeadlineExceeded, Code::Aborted];
-        assert!(
-            known.contains(&refused.code) && !refused.reason.is_empty(),
-            "{fault:?}: {what}: {refused:?}"
-        );
+        check_refusal(fault, what, refused);
     }
 }
 
@@ -76,7 +36,7 @@ async fn a_commit_is_answered_in_its_time_and_done_once_and_the_lease_is_kept() 
     let mut bot = Attach::open(sidecar.channel(), open("bot", "me")).await.unwrap();
     bot.commit(1, vec![put("creds", "creds", *b"0")], vec![]).await.unwrap();
     let mut in_doubt = 0;
-    for (op_seq, fault) in (2..).zip(FAULTS) {
+    for (op_seq, fault) in (2..).zip(faults_for("Attach")) {
         let value = op_seq.to_string();
         let commit = v1::Commit {
             op_seq,
@@ -118,7 +78,7 @@ async fn a_call_in_a_pipe_is_answered_in_its_time_and_the_pipe_goes_on() {
     let (_valkey, network, sidecar) = start().await;
     let mut pipe = Pipe::open(&sidecar).await;
     pipe.call(Call::Claim(claim("first"))).await.unwrap();
-    for (n, fault) in FAULTS.into_iter().enumerate() {
+    for (n, fault) in faults_for("Pipe").into_iter().enumerate() {
         let request = claim(&format!("message-{n}"));
         network.suffer(fault);
         let begun = Instant::now();
@@ -147,7 +107,7 @@ async fn a_call_in_a_pipe_is_answered_in_its_time_and_the_pipe_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_is_settled_over_a_bad_network_is_done_once() {
     let (_valkey, network, sidecar) = start().await;
-    for (n, fault) in FAULTS.into_iter().enumerate() {
+    for (n, fault) in faults_for("Work").into_iter().enumerate() {
         let queue = Queue::of(&sidecar, &format!("reminders {n}"));
         queue.add(job("one")).await;
         let mut worker = queue.worker(60_000).await;
@@ -194,7 +154,7 @@ async fn a_save_over_a_bad_network_is_whole_or_not_at_all() {
     let blobs = sidecar.blobs();
     let mut good = support::blob::content(0, 600_000);
     blobs.save("archive", &good).await.unwrap();
-    for (n, fault) in (1..).zip(FAULTS) {
+    for (n, fault) in (1..).zip(faults_for("SaveBlob")) {
         let next = support::blob::content(n, 600_000);
         let header = support::blob::header("archive");
         network.suffer(fault);

@@ -138,6 +138,28 @@ async fn a_lost_database_is_noticed_without_a_call_and_its_return_too() {
     link.wait_for(allowed(60 * SECOND), |state| *state == LinkState::StoreChanged).await;
 }
 
+/// Also over connections that were made while it was lost.
+#[tokio::test]
+async fn what_was_subscribed_to_is_heard_again_when_a_lost_database_is_back() {
+    let valkey = Valkey::start(ValkeyOptions::default());
+    let link = TestLink::ready(config(valkey.url())).await;
+    let mut messages = link.subscribe(b"news").await;
+    assert_eq!(valkey.command::<i64>(&["PUBLISH", "news", "before"]), 1);
+    let _: () = valkey.command(&["RENAME", "pannier:environment", "elsewhere"]);
+    link.wait_for(allowed(2 * SECOND), |state| *state == LinkState::StoreChanged).await;
+    for kind in ["normal", "pubsub"] {
+        let _: i64 = valkey.command(&["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"]);
+    }
+    tokio::time::sleep(SECOND).await;
+    let _: () = valkey.command(&["RENAME", "elsewhere", "pannier:environment"]);
+    link.wait_ready(allowed(2 * SECOND)).await;
+    assert_eq!(valkey.command::<i64>(&["PUBLISH", "news", "after"]), 1, "nobody listens");
+    for wanted in ["before", "after"] {
+        let heard = tokio::time::timeout(5 * SECOND, messages.recv()).await;
+        assert_eq!(heard.unwrap().unwrap(), wanted.as_bytes());
+    }
+}
+
 #[tokio::test]
 async fn an_owner_that_the_index_lists_is_lost_and_not_absent() {
     let valkey = Valkey::start(ValkeyOptions::default());

@@ -67,7 +67,11 @@ async fn run(schedules: &Schedules, handle: &Arc<Handle>, out: &Out) -> Result<(
         tokio::select! {
             message = messages.recv() => match message {
                 Ok(message) => behind |= !tell(handle, &message, out).await?,
-                Err(RecvError::Lagged(_)) => behind = true,
+                // What waits is older than the resync: told as well, it would only make it fall behind again.
+                Err(RecvError::Lagged(_)) => {
+                    messages = messages.resubscribe();
+                    behind = true;
+                }
                 Err(RecvError::Closed) => {
                     messages = link.subscribe(&handle.queue.event_channel()).await;
                     behind = true;

@@ -231,7 +231,7 @@ impl Keeper<'_> {
         };
         // One that is not connected yet subscribes when it is.
         if let Some(generation) = shard.connected() {
-            let _ = timeout(ANSWER_WITHIN, self.inner.hub.resume(generation.probe_lane())).await;
+            let _ = timeout(ANSWER_WITHIN, self.inner.hub.resume(&generation)).await;
         }
         if let Some(generation) = self.home.take().and_then(|before| before.connected()) {
             let _ = timeout(ANSWER_WITHIN, self.inner.hub.leave(generation.probe_lane())).await;

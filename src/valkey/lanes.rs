@@ -11,7 +11,7 @@ use redis::{
     aio::MultiplexedConnection,
 };
 use tokio::{sync::mpsc, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Connections, error::ServerError, op::Lane, target::Endpoint};
 
@@ -108,6 +108,11 @@ impl Generation {
         self.death.fail(why);
     }
 
+    /// Gives all connections up when what is returned is dropped: nobody may go on waiting for those that came to nothing.
+    pub fn unless_kept(&self) -> DropGuard {
+        self.death.token.clone().drop_guard()
+    }
+
     pub fn is_dead(&self) -> bool {
         self.death.token.is_cancelled()
     }
@@ -165,11 +170,20 @@ pub(super) fn one(cmd: redis::Cmd) -> Pipeline {
 
 /// Sends one command on a connection and waits for as long as it takes.
 pub(super) async fn ask(
-    mut connection: MultiplexedConnection,
+    connection: MultiplexedConnection,
     pipeline: &Pipeline,
 ) -> Result<Result<Value, ServerError>, String> {
-    let replies = connection.send_packed_commands(pipeline, 0, 1).await.map_err(|error| describe(&error))?;
-    Ok(replies.into_iter().next().map_or(Ok(Value::Nil), super::op::reply))
+    let replies = ask_all(connection, pipeline).await?;
+    Ok(replies.into_iter().next().unwrap_or(Ok(Value::Nil)))
+}
+
+/// The same of several, in one write; their replies in order.
+pub(super) async fn ask_all(
+    mut connection: MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> Result<Vec<Result<Value, ServerError>>, String> {
+    let replies = connection.send_packed_commands(pipeline, 0, pipeline.len()).await;
+    Ok(replies.map_err(|error| describe(&error))?.into_iter().map(super::op::reply).collect())
 }
 
 /// What is wrong, without anything that a server may repeat of what it was sent.

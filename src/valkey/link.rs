@@ -333,8 +333,8 @@ impl Link {
 
     /// Messages on `channel`, from now on. Best effort, and over reconnections: what is sent meanwhile is lost.
     pub async fn subscribe(&self, channel: &[u8]) -> broadcast::Receiver<Bytes> {
-        let (receiver, new) = self.inner.hub.join(channel);
-        if new && let Some(generation) = self.inner.home().and_then(|home| home.current()) {
+        let (receiver, ask) = self.inner.hub.join(channel);
+        if let Some(generation) = ask {
             // When this fails the connection is gone, and the next one subscribes to everything. One that is dead without a word
             // gives no answer at all.
             let mut probe = generation.probe_lane();
@@ -403,7 +403,16 @@ pub(super) fn script_load(script: &Script) -> Pipeline {
     one(load_command(script))
 }
 
-pub(super) fn load_command(script: &Script) -> redis::Cmd {
+/// The same of several: one write, however many there are.
+pub(super) fn scripts_load(scripts: &[&Script]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(scripts.len());
+    for script in scripts {
+        pipeline.add_command(load_command(script));
+    }
+    pipeline
+}
+
+fn load_command(script: &Script) -> redis::Cmd {
     let mut cmd = redis::cmd("SCRIPT");
     cmd.arg("LOAD").arg(script.source);
     cmd

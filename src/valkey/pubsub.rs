@@ -3,12 +3,14 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use bytes::Bytes;
 use redis::{PushInfo, PushKind, Value, aio::MultiplexedConnection};
 use tokio::sync::broadcast;
+
+use super::lanes::Generation;
 
 /// Messages a slow reader may fall behind by before it loses some.
 const BACKLOG: usize = 256;
@@ -16,19 +18,27 @@ const BACKLOG: usize = 256;
 /// Who wants to hear what.
 #[derive(Default)]
 pub(super) struct Hub {
-    channels: Mutex<HashMap<Vec<u8>, broadcast::Sender<Bytes>>>,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    channels: HashMap<Vec<u8>, broadcast::Sender<Bytes>>,
+    /// The connections that were subscribed to all of them last, or are being so: before calls may use them. A channel that
+    /// comes meanwhile must be asked for there, or nobody ever does.
+    at: Weak<Generation>,
 }
 
 impl Hub {
-    /// A receiver for `channel`, and whether the server must be asked for it.
-    pub fn join(&self, channel: &[u8]) -> (broadcast::Receiver<Bytes>, bool) {
-        let mut channels = self.lock();
-        if let Some(sender) = channels.get(channel) {
-            return (sender.subscribe(), false);
+    /// A receiver for `channel`, and where the server must be asked for it, if it must.
+    pub fn join(&self, channel: &[u8]) -> (broadcast::Receiver<Bytes>, Option<Arc<Generation>>) {
+        let mut heard = self.lock();
+        if let Some(sender) = heard.channels.get(channel) {
+            return (sender.subscribe(), None);
         }
         let (sender, receiver) = broadcast::channel(BACKLOG);
-        channels.insert(channel.to_vec(), sender);
-        (receiver, true)
+        heard.channels.insert(channel.to_vec(), sender);
+        (receiver, heard.at.upgrade())
     }
 
     /// Hands a message on.
@@ -41,24 +51,28 @@ impl Hub {
         else {
             return;
         };
-        if let Some(sender) = self.lock().get(&channel) {
+        if let Some(sender) = self.lock().channels.get(&channel) {
             // Nobody listening is not an error.
             let _ = sender.send(payload.into());
         }
     }
 
-    /// Subscribes a new connection to everything.
-    pub async fn resume(&self, mut connection: MultiplexedConnection) -> Result<(), String> {
-        let channels: Vec<Vec<u8>> = self.lock().keys().cloned().collect();
+    /// Subscribes new connections to everything, and to what comes from now on.
+    pub async fn resume(&self, generation: &Arc<Generation>) -> Result<(), String> {
+        let channels: Vec<Vec<u8>> = {
+            let mut heard = self.lock();
+            heard.at = Arc::downgrade(generation);
+            heard.channels.keys().cloned().collect()
+        };
         if channels.is_empty() {
             return Ok(());
         }
-        connection.subscribe(channels).await.map_err(|error| super::lanes::describe(&error))
+        generation.probe_lane().subscribe(channels).await.map_err(|error| super::lanes::describe(&error))
     }
 
     /// Takes all subscriptions from a connection: they are at another one now.
     pub async fn leave(&self, mut connection: MultiplexedConnection) {
-        let channels: Vec<Vec<u8>> = self.lock().keys().cloned().collect();
+        let channels: Vec<Vec<u8>> = self.lock().channels.keys().cloned().collect();
         if !channels.is_empty() {
             // If it fails the connection is gone, and they with it.
             let _ = connection.unsubscribe(channels).await;
@@ -68,7 +82,7 @@ impl Hub {
     /// Unsubscribes from what nobody listens to any more.
     pub async fn sweep(&self, mut connection: MultiplexedConnection) {
         let unused: Vec<Vec<u8>> = {
-            let mut channels = self.lock();
+            let channels = &mut self.lock().channels;
             let unused = channels.iter().filter(|(_, sender)| sender.receiver_count() == 0);
             let unused: Vec<Vec<u8>> = unused.map(|(channel, _)| channel.clone()).collect();
             for channel in &unused {
@@ -81,14 +95,14 @@ impl Hub {
             let _ = connection.unsubscribe(&unused).await;
             // Somebody may have come back while the server was being told.
             let back: Vec<_> =
-                unused.into_iter().filter(|channel| self.lock().contains_key(channel)).collect();
+                unused.into_iter().filter(|channel| self.lock().channels.contains_key(channel)).collect();
             if !back.is_empty() {
                 let _ = connection.subscribe(back).await;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, broadcast::Sender<Bytes>>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,8 +14,8 @@ use super::{
     StartError,
     exchange::Inner,
     keys::BUCKETS,
-    lanes::{Generation, Pulse, ask},
-    link::script_load,
+    lanes::{Generation, Pulse, ask_all},
+    link::scripts_load,
     preflight,
     report::Report,
     shard::{Phase, Shard},
@@ -170,12 +170,14 @@ async fn attempt(
     let number = inner.next_generation();
     let generation =
         Generation::connect(number, &endpoint, config.connect_within, config.connections, pushes).await?;
+    let given_up = generation.unless_kept();
     let report = timeout(BOOTSTRAP_WITHIN, bootstrap(inner, shard, source, &generation))
         .await
         .unwrap_or_else(|_| Err(Rejected::Retry("no answer while checking the server".into())))?;
     if generation.is_dead() {
         return Err(Rejected::Retry(generation.why()));
     }
+    given_up.disarm();
     report.log();
     let facts = &report.facts;
     tracing::info!(
@@ -218,10 +220,10 @@ async fn bootstrap(
         }
         _ => {}
     }
-    for script in inner.scripts {
-        ask(connection.clone(), &script_load(script))
-            .await?
-            .map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
+    // All at once: one after the other they would take longer than a Valkey that is far away is given.
+    let loaded = ask_all(connection.clone(), &scripts_load(inner.scripts)).await?;
+    for (script, loaded) in inner.scripts.iter().zip(loaded) {
+        loaded.map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
     }
     report.facts.connections = inner.config.connections.to_one_node();
     report.facts.store_id = inner.store_id().unwrap_or_default().to_owned();
@@ -240,7 +242,7 @@ async fn bootstrap(
                 Err(Refusal::Human(why) | Refusal::Changed(why)) => changed(inner, &why),
             }
             if inner.home().is_some_and(|home| home.id == shard.id) {
-                inner.hub.resume(connection.clone()).await?;
+                inner.hub.resume(generation).await?;
             }
             inner.connected(shard, generation);
             return Ok(report);
@@ -262,7 +264,7 @@ async fn bootstrap(
             if let Source::Child(child) = source {
                 child.remember(&id, &report.facts)?;
             }
-            inner.hub.resume(connection.clone()).await?;
+            inner.hub.resume(generation).await?;
             report.facts.store_id.clone_from(&id);
             // Whoever waits for Ready asks for the facts next.
             inner.set_report(shard, report.clone());
@@ -271,7 +273,11 @@ async fn bootstrap(
         }
         Err(Refusal::Unreachable(why)) => return Err(Rejected::Retry(why)),
         Err(Refusal::Human(why)) => return Err(Rejected::Human(why)),
-        Err(Refusal::Changed(why)) => changed(inner, &why),
+        Err(Refusal::Changed(why)) => {
+            // When the database is back, it is over these connections.
+            inner.hub.resume(generation).await?;
+            changed(inner, &why);
+        }
     }
     Ok(report)
 }

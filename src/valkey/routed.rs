@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use redis::{Pipeline, Value};
+use redis::Value;
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     error::{LinkError, ServerError},
     exchange::Inner,
-    link::{load_command, script_load},
+    link::{script_load, scripts_load},
     op::{self, Lane, Op},
     script::Script,
     shard::{Shard, Undone},
@@ -127,10 +127,7 @@ impl Inner {
         scripts: &[&'static Script],
         deadline: Instant,
     ) -> Result<(), LinkError> {
-        let mut loads = Pipeline::with_capacity(scripts.len());
-        for script in scripts {
-            loads.add_command(load_command(script));
-        }
+        let loads = scripts_load(scripts);
         for shard in &self.shards().all {
             if shard.current().is_none() && self.is_cluster() {
                 continue;

@@ -20,6 +20,8 @@ use super::{Options, Sidecar, pannier, path_str, short_temp_dir};
 pub struct Rpc {
     pub path: String,
     pub service: String,
+    /// Either way.
+    pub streams: bool,
     /// Fields on the way to the namespace; None: it names none.
     place: Option<Vec<u32>>,
 }
@@ -34,6 +36,11 @@ impl Rpc {
             prost::encoding::bytes::encode(*field, &value, &mut message);
         }
         message.into()
+    }
+
+    /// As the service calls it.
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap()
     }
 
     pub fn is_namespaced(&self) -> bool {
@@ -61,6 +68,7 @@ pub fn all_rpcs() -> Vec<Rpc> {
                 rpcs.push(Rpc {
                     path: format!("/{}.{}/{}", file.package(), service.name(), method.name()),
                     service: service.name().to_owned(),
+                    streams: method.client_streaming() || method.server_streaming(),
                     place: place(method.input_type(), &messages, 1),
                 });
             }

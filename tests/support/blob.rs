@@ -8,7 +8,7 @@ use pannier::proto::v1::{
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::{Streaming, transport::Channel};
 
 use super::{Options, Sidecar, Valkey, ValkeyOptions, attach::Refused};
 
@@ -92,6 +92,43 @@ impl Saving {
     }
 }
 
+/// A fetch that is taken message by message.
+pub struct Fetching {
+    stream: Streaming<v1::FetchBlobResponse>,
+    info: Option<v1::BlobInfo>,
+    pub content: Vec<u8>,
+    finish: Option<v1::FetchBlobFinish>,
+}
+
+impl Fetching {
+    /// Takes one message; false at the end.
+    pub async fn step(&mut self) -> Result<bool, Refused> {
+        let message = self.stream.message().await.map_err(|status| Refused::of_status(&status))?;
+        let Some(message) = message else { return Ok(false) };
+        assert!(self.finish.is_none(), "the finish is last");
+        match message.part.expect("a part") {
+            fetch_blob_response::Part::Info(first) => self.info = Some(first),
+            fetch_blob_response::Part::Chunk(chunk) => {
+                assert!((1..=CHUNK).contains(&chunk.data.len()));
+                self.content.extend_from_slice(&chunk.data);
+            }
+            fetch_blob_response::Part::Finish(finish) => self.finish = Some(finish),
+        }
+        Ok(true)
+    }
+
+    /// The rest of it. What ends without an error is whole.
+    pub async fn end(mut self) -> Result<(v1::BlobInfo, Vec<u8>), Refused> {
+        while self.step().await? {}
+        let (info, end) = (self.info.expect("info first"), self.finish.expect("OK only after a finish"));
+        assert_eq!(end.size, self.content.len() as u64);
+        assert_eq!(info.size, end.size);
+        assert_eq!(end.sha256[..], Sha256::digest(&self.content)[..]);
+        assert_eq!(info.sha256, end.sha256);
+        Ok((info, self.content))
+    }
+}
+
 #[derive(Clone)]
 pub struct Blobs {
     pub raw: BlobServiceClient<Channel>,
@@ -145,25 +182,13 @@ impl Blobs {
     }
 
     pub async fn fetch_as(&self, request: v1::FetchBlobRequest) -> Result<(v1::BlobInfo, Vec<u8>), Refused> {
-        let refused = |status: tonic::Status| Refused::of_status(&status);
-        let mut stream = self.raw.clone().fetch_blob(request).await.map_err(refused)?.into_inner();
-        let (mut info, mut content, mut end) = (None, Vec::new(), None);
-        while let Some(message) = stream.message().await.map_err(refused)? {
-            match message.part.expect("a part") {
-                fetch_blob_response::Part::Info(first) => info = Some(first),
-                fetch_blob_response::Part::Chunk(chunk) => {
-                    assert!((1..=CHUNK).contains(&chunk.data.len()));
-                    content.extend_from_slice(&chunk.data);
-                }
-                fetch_blob_response::Part::Finish(finish) => end = Some(finish),
-            }
-        }
-        let (info, end) = (info.expect("info first"), end.expect("OK only after a finish"));
-        assert_eq!(end.size, content.len() as u64);
-        assert_eq!(info.size, end.size);
-        assert_eq!(end.sha256[..], Sha256::digest(&content)[..]);
-        assert_eq!(info.sha256, end.sha256);
-        Ok((info, content))
+        self.begin_fetch(request).await?.end().await
+    }
+
+    pub async fn begin_fetch(&self, request: v1::FetchBlobRequest) -> Result<Fetching, Refused> {
+        let answer = self.raw.clone().fetch_blob(request).await;
+        let stream = answer.map_err(|status| Refused::of_status(&status))?.into_inner();
+        Ok(Fetching { stream, info: None, content: Vec::new(), finish: None })
     }
 
     pub async fn fetch(&self, blob: &str) -> Result<Vec<u8>, Refused> {

@@ -18,8 +18,13 @@ use super::{
 
 /// A sidecar on the same Valkey with its own copy of the keyring, as on another machine.
 pub async fn elsewhere(first: &Sidecar) -> Sidecar {
+    elsewhere_at(first, first.options.valkey_url.clone().unwrap()).await
+}
+
+/// The same, with another way to that Valkey.
+pub async fn elsewhere_at(first: &Sidecar, valkey_url: String) -> Sidecar {
     let dir = short_temp_dir();
-    let options = Options { dir: Some(dir.clone()), ..first.options.clone() };
+    let options = Options { dir: Some(dir.clone()), valkey_url: Some(valkey_url), ..first.options.clone() };
     copy(&first.keyring(), &private_data(dir.path()).join("keyring.toml"));
     Sidecar::start(options).await
 }

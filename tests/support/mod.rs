@@ -19,6 +19,7 @@
 pub mod access;
 pub mod admin_http;
 pub mod attach;
+pub mod bad_network;
 pub mod blob;
 pub mod caps;
 pub mod chaos;
