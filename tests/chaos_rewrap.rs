@@ -138,7 +138,7 @@ async fn suffer(fault: Fault, network: Network, mut sidecar: Sidecar) {
     match fault {
         Fault::Delay(_) | Fault::HalfOpen | Fault::CloseOld => assert!(ended.is_ok(), "{fault:?}: {ended:?}"),
         Fault::Silent | Fault::NoReplies | Fault::Reset => {
-            assert!(ended.is_err(), "{fault:?} carries nothing")
+            assert!(ended.is_err(), "{fault:?} carries nothing");
         }
         _ => {}
     }

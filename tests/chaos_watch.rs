@@ -1,7 +1,13 @@
 //! A bad network under WatchQueue: what happened is told, or a resync or an end says that it may not have been. Who reads again then, as
 //! the API says, knows how every job is.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::similar_names
+)]
 
 mod support;
 #[path = "chaos/watcher.rs"]

@@ -45,6 +45,7 @@ pub async fn behind(valkey: &Valkey, first: &Sidecar) -> (Network, Sidecar) {
 }
 
 /// Waits until a call reaches Valkey again.
+#[allow(clippy::print_stdout)]
 pub async fn healed(sidecar: &Sidecar, fault: Fault) {
     let begun = Instant::now();
     loop {
