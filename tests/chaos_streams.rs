@@ -1,7 +1,7 @@
 //! A bad network under the streams: a commit, a call in a pipe, a job's settlement and a save are each answered inside their time, and
 //! the same again has its effect once. The lease and the stream outlive what is shorter than they are.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod support;
 

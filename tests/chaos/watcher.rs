@@ -147,7 +147,7 @@ impl Changes {
                 if stopped.is_cancelled() {
                     return;
                 }
-                let id = format!("job-{n:05}");
+                let id = name(n);
                 queue.add(job(&id)).await;
                 let taken = queue.take(1).await;
                 assert_eq!(queue.ack(&taken[0]).await, SettleOutcome::Ok);
@@ -158,8 +158,9 @@ impl Changes {
         Self { ids, stop, task }
     }
 
-    pub fn latest(&self) -> String {
-        self.ids.lock().unwrap().last().cloned().unwrap_or_default()
+    /// The job that is on its way.
+    pub fn current(&self) -> String {
+        name(self.ids.lock().unwrap().len())
     }
 
     pub async fn end(self) -> Vec<String> {
@@ -167,4 +168,8 @@ impl Changes {
         self.task.await.unwrap();
         self.ids.lock().unwrap().clone()
     }
+}
+
+fn name(n: usize) -> String {
+    format!("job-{n:05}")
 }

@@ -45,7 +45,6 @@ pub async fn behind(valkey: &Valkey, first: &Sidecar) -> (Network, Sidecar) {
 }
 
 /// Waits until a call reaches Valkey again.
-#[allow(clippy::print_stdout)]
 pub async fn healed(sidecar: &Sidecar, fault: Fault) {
     let begun = Instant::now();
     loop {
@@ -53,7 +52,7 @@ pub async fn healed(sidecar: &Sidecar, fault: Fault) {
             tonic::Request::new(v1::GetSessionRequest { session: "x".into(), ..Default::default() });
         request.set_timeout(Duration::from_millis(500));
         if sidecar.sessions().get_session(request).await.is_ok() {
-            println!("{fault:?}: back after {:?}", begun.elapsed());
+            eprintln!("{fault:?}: back after {:?}", begun.elapsed());
             return;
         }
         assert!(begun.elapsed() < allowed(BACK_WITHIN), "{fault:?}: not back");
