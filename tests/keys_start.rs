@@ -31,23 +31,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const META: &str = "pannier:test:meta";
 const OLD: &str = "the keyring is an old one";
 
-/// It runs until it ends with 78, and is never ready; what it said.
-async fn ends_unready(sidecar: &mut Sidecar, from: usize) -> String {
-    let begin = Instant::now();
-    while sidecar.is_running() {
-        assert_ne!(sidecar.serving("").await, Some(ServingStatus::Serving), "{}", sidecar.logs());
-        assert!(begin.elapsed() < allowed(10 * SECOND), "it goes on:\n{}", sidecar.logs());
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    assert_eq!(sidecar.wait_exit(SECOND).await.code(), Some(78), "{}", sidecar.logs());
-    let said = sidecar.logs()[from..].to_owned();
-    let is_ready = |line: &str| {
-        serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["message"] == "ready")
-    };
-    assert!(!said.lines().any(is_ready), "it was ready:\n{said}");
-    said
-}
-
 /// What the database says of itself and its keys.
 fn known(valkey: &Valkey) -> BTreeMap<String, Vec<u8>> {
     valkey.command(&["HGETALL", META])
@@ -57,7 +40,7 @@ fn known(valkey: &Valkey) -> BTreeMap<String, Vec<u8>> {
 async fn refused(sidecar: &mut Sidecar) -> String {
     let from = sidecar.logs().len();
     sidecar.spawn();
-    ends_unready(sidecar, from).await
+    sidecar.ends_unready(from).await
 }
 
 /// What the file was while key 1 was all there is, and while key 2 was only added; everything is under key 2 by now.
@@ -109,7 +92,7 @@ async fn a_keyring_from_before_the_last_rewrap_is_never_ready() {
     assert!(sidecar.is_running(), "an outage is no reason to exit:\n{}", sidecar.logs());
     assert!(!sidecar.logs()[from..].contains(OLD), "{}", sidecar.logs());
     valkey.spawn();
-    let said = ends_unready(&mut sidecar, from).await;
+    let said = sidecar.ends_unready(from).await;
     assert!(said.contains(OLD), "{said}");
 
     keys::write(&sidecar.keyring(), &last);
@@ -285,7 +268,7 @@ async fn of_two_keyrings_that_come_to_an_empty_database_at_once_one_is_its() {
         let at = both.iter_mut().position(|one| !one.is_running()).unwrap();
         let mut loser = both.remove(at);
         let mut winner = both.remove(0);
-        let said = ends_unready(&mut loser, 0).await;
+        let said = loser.ends_unready(0).await;
         assert!(said.contains("index_key is not the one") || said.contains("in use already"), "{said}");
         winner.wait_serving(allowed(10 * SECOND)).await;
         keys::make_sessions(&winner, "bot", 1).await;

@@ -12,7 +12,10 @@ use std::{
 };
 
 use rustix::process::{Signal, kill_process};
-use support::{Options, ServingStatus, Sidecar, Valkey, ValkeyOptions, pannier, path_str, short_temp_dir};
+use support::{
+    Options, ServingStatus, Sidecar, Valkey, ValkeyOptions, cluster::Cluster, pannier, path_str,
+    short_temp_dir,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tonic_health::pb::HealthCheckRequest;
 
@@ -123,11 +126,32 @@ async fn a_durability_that_the_server_cannot_give_is_refused_at_start() {
     let valkey = Valkey::start(ValkeyOptions::default().set("appendfsync", "everysec"));
     let mut sidecar = Sidecar::start(Options::with(&valkey).arg("--durability=aof")).await;
     assert!(sidecar.stop().await.success());
+    let from = sidecar.logs().len();
     sidecar.options.args = vec!["--durability=fsync".into()];
     sidecar.spawn();
-    let status = sidecar.wait_exit(allowed(8 * SECOND)).await;
-    assert_eq!(status.code(), Some(78));
-    assert!(sidecar.logs().contains("gives aof only"), "{}", sidecar.logs());
+    let said = sidecar.ends_unready(from).await;
+    assert!(said.contains("gives aof only"), "{said}");
+
+    // One that is not to be used is not taken into use.
+    let fresh = Valkey::start(ValkeyOptions::default().set("appendonly", "no"));
+    let options = Options { no_wait: true, ..Options::with(&fresh).arg("--durability=aof") };
+    let mut sidecar = Sidecar::start(options).await;
+    let said = sidecar.ends_unready(0).await;
+    assert!(said.contains("gives memory only"), "{said}");
+    assert!(fresh.keys("*").is_empty(), "{:?}", fresh.keys("*"));
+}
+
+#[tokio::test]
+async fn a_durability_that_one_node_of_a_cluster_cannot_give_is_refused_at_start() {
+    let cluster = Cluster::start(3, 0);
+    let options = Options { valkey_url: Some(cluster.url()), ..Options::default() };
+    let mut sidecar = Sidecar::start(options.arg("--cluster").arg("--durability=fsync")).await;
+    assert!(sidecar.stop().await.success());
+    cluster.nodes[1].command::<()>(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let from = sidecar.logs().len();
+    sidecar.spawn();
+    let said = sidecar.ends_unready(from).await;
+    assert!(said.contains("gives aof only"), "{said}");
 }
 
 /// dapr#2918: a client that comes first waits until the sidecar is ready; it does not fail.

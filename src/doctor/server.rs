@@ -6,7 +6,7 @@ use super::CONNECTION;
 use crate::{
     config::{Config, Valkey},
     crypto::SharedKeyring,
-    server::link::{KINDS, level, link_config, name, url_target},
+    server::link::{KINDS, level, link_config, url_target},
     valkey::{Level, Report, Target, Unexamined, UrlTarget, examine, install_crypto_provider},
 };
 
@@ -53,10 +53,10 @@ pub async fn look(config: &Config, keyring: Option<&SharedKeyring>, embedded: Op
 fn durability(config: &Config, found: &mut Report) {
     let given = found.facts.durability;
     let known = if found.facts.durability_known { "" } else { ", at least: its settings may not be read" };
-    let told = format!("an acknowledged write is worth `{}`{known}", name(given));
+    let told = format!("an acknowledged write is worth `{}`{known}", given.name());
     match config.durability.and_then(level) {
         Some(asked) if given < asked => {
-            let what = format!("{told}, and --durability {} is asked for", name(asked));
+            let what = format!("{told}, and --durability {} is asked for", asked.name());
             found.add(
                 Level::Fail,
                 "durability",

@@ -1,6 +1,6 @@
 //! From configuration to a link: which Valkey, which keyring, and what was asked of its durability.
 
-use std::{future::pending, path::Path, sync::LazyLock, time::Duration};
+use std::{path::Path, sync::LazyLock, time::Duration};
 
 use secrecy::ExposeSecret as _;
 use tokio_util::sync::CancellationToken;
@@ -145,7 +145,8 @@ pub async fn visit(config: &Config, within: Duration) -> Result<Visit, Failure> 
     };
     let prepared = Prepared { target, keyring };
     let stop = CancellationToken::new();
-    let (link, keyring) = prepared.begin(config, false, stop.clone())?;
+    let (link, keyring) =
+        prepared.begin(|target| LinkConfig { init: false, ..link_config(config, target) }, stop.clone())?;
     let mut state = link.state();
     let ready = state.wait_for(|state| matches!(state, LinkState::Ready { .. } | LinkState::StoreChanged));
     tokio::select! {
@@ -185,17 +186,19 @@ fn load_keyring(path: &Path) -> Result<SharedKeyring, Failure> {
 impl Prepared {
     /// Begins to connect.
     pub fn start(self, config: &Config, stop: CancellationToken) -> Result<(Link, SharedKeyring), Failure> {
-        self.begin(config, config.init, stop)
+        let wanted_durability = config.durability.and_then(level);
+        self.begin(
+            |target| LinkConfig { init: config.init, wanted_durability, ..link_config(config, target) },
+            stop,
+        )
     }
 
     fn begin(
         self,
-        config: &Config,
-        init: bool,
+        link: impl FnOnce(Target) -> LinkConfig,
         stop: CancellationToken,
     ) -> Result<(Link, SharedKeyring), Failure> {
-        let link = LinkConfig { init, ..link_config(config, self.target) };
-        let started = Link::start(link, self.keyring.clone(), &SCRIPTS, KINDS, stop)?;
+        let started = Link::start(link(self.target), self.keyring.clone(), &SCRIPTS, KINDS, stop)?;
         Ok((started, self.keyring))
     }
 }
@@ -206,32 +209,5 @@ pub fn level(durability: Durability) -> Option<DurabilityLevel> {
         Durability::Aof => Some(DurabilityLevel::Aof),
         Durability::Fsync => Some(DurabilityLevel::Fsync),
         Durability::Replicas | Durability::Unspecified => None,
-    }
-}
-
-/// Waits until the link is up for the first time and fails if it cannot give what was asked for; else never ends.
-pub async fn check_durability(link: &Link, asked: Option<Durability>) -> Failure {
-    let Some(asked) = asked.and_then(level) else { return pending().await };
-    let mut state = link.state();
-    if state.wait_for(|state| matches!(state, LinkState::Ready { .. })).await.is_err() {
-        return pending().await;
-    }
-    let given = link.facts().durability;
-    if given >= asked {
-        return pending().await;
-    }
-    let message = format!(
-        "--durability {}: this server gives {} only; set appendonly and appendfsync on it, or ask for less",
-        name(asked),
-        name(given)
-    );
-    Failure { code: 78, message }
-}
-
-pub fn name(level: DurabilityLevel) -> &'static str {
-    match level {
-        DurabilityLevel::Memory => "memory",
-        DurabilityLevel::Aof => "aof",
-        DurabilityLevel::Fsync => "fsync",
     }
 }

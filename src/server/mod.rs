@@ -171,7 +171,6 @@ pub async fn run(config: Config, stop: CancellationToken) -> Result<(), Failure>
     let ended = tokio::select! {
         () = stop.cancelled() => Ok(()),
         error = link.start_error() => Err(Failure { code: error.exit_code(), message: error.to_string() }),
-        failure = link::check_durability(&link, config.durability) => Err(failure),
     };
     // A start that failed has nothing to wait for.
     let delay = if ended.is_ok() { config.drain_delay } else { Duration::ZERO };

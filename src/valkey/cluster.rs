@@ -256,6 +256,9 @@ impl Keeper<'_> {
         let store = Store::new(Via::Shards(&shards), &inner.names, &inner.kinds);
         let look = async {
             let Some(id) = inner.store_id() else {
+                if let Some(why) = inner.config.lacks_durability(inner.report().facts.durability) {
+                    return Err(Refusal::Human(why));
+                }
                 let id = store.accept(&Rule::External { init: inner.config.init }).await?;
                 store.accept_keys(&inner.keyring).await?;
                 return Ok(id);

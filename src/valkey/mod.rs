@@ -65,6 +65,8 @@ pub struct LinkConfig {
     pub init: bool,
     /// A server that evicts keys may be used.
     pub allow_eviction: bool,
+    /// What an acknowledged write must survive for the database to be taken into use.
+    pub wanted_durability: Option<DurabilityLevel>,
     /// What is asserted where the ACL hides the settings.
     pub assume_durability: Option<DurabilityLevel>,
     /// A connection that is not made after this long is given up. (A hibernating database may take 1 to 5 s.)
@@ -104,12 +106,23 @@ impl LinkConfig {
             env: env.into(),
             init: false,
             allow_eviction: false,
+            wanted_durability: None,
             assume_durability: None,
             connect_within: Duration::from_secs(5),
             connections: Connections::Standard,
             busy_poll: Duration::ZERO,
             idle_disconnect: None,
         }
+    }
+
+    /// Why a server that gives this must not be taken into use.
+    fn lacks_durability(&self, given: DurabilityLevel) -> Option<String> {
+        let wanted = self.wanted_durability.filter(|wanted| given < *wanted)?;
+        Some(format!(
+            "--durability {}: this server gives {} only; set appendonly and appendfsync on it, or ask for less",
+            wanted.name(),
+            given.name()
+        ))
     }
 
     fn allowances(&self) -> preflight::Allowances {

@@ -255,6 +255,11 @@ async fn bootstrap(
         (None, _) => Rule::External { init: inner.config.init },
     };
     let accepted = async {
+        if !inner.has_started()
+            && let Some(why) = inner.config.lacks_durability(report.facts.durability)
+        {
+            return Err(Refusal::Human(why));
+        }
         let id = store.accept(&rule).await?;
         store.accept_keys(&inner.keyring).await?;
         Ok(id)

@@ -15,6 +15,17 @@ pub enum DurabilityLevel {
     Fsync,
 }
 
+impl DurabilityLevel {
+    /// As it is asked for.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Aof => "aof",
+            Self::Fsync => "fsync",
+        }
+    }
+}
+
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

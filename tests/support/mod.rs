@@ -237,6 +237,23 @@ impl Sidecar {
         self.wait_exit(Duration::from_secs(27)).await
     }
 
+    /// It runs until it ends with 78, and is never ready; what it said, from that place in its log.
+    pub async fn ends_unready(&mut self, from: usize) -> String {
+        let begin = Instant::now();
+        while self.is_running() {
+            assert_ne!(self.serving("").await, Some(ServingStatus::Serving), "{}", self.logs());
+            assert!(begin.elapsed() < link::allowed(Duration::from_secs(10)), "it goes on:\n{}", self.logs());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(self.wait_exit(Duration::from_secs(1)).await.code(), Some(78), "{}", self.logs());
+        let said = self.logs()[from..].to_owned();
+        let is_ready = |line: &str| {
+            serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["message"] == "ready")
+        };
+        assert!(!said.lines().any(is_ready), "it was ready:\n{said}");
+        said
+    }
+
     pub fn is_running(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| child.try_wait().unwrap().is_none())
     }
