@@ -125,6 +125,8 @@ export class Lease implements LeaseName {
   readonly job: Job<unknown>
   /** Until then the sidecar surely counts it as ours. */
   heldUntil: number
+  /** Its handler was called. */
+  begun = false
   /** It is not ours any more, or may not be. */
   lost = false
   cancelled = false

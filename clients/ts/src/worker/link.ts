@@ -89,6 +89,11 @@ export class Link implements WorkListener {
     this.flushSoon()
   }
 
+  /** The sidecar has greeted on the stream that there is. */
+  get connected(): boolean {
+    return this.#stream !== undefined && this.#welcome
+  }
+
   /** No job will come. */
   get quiet(): boolean {
     return this.#quiet || this.#stream === undefined || (!this.#welcome && this.#draining)
@@ -175,7 +180,10 @@ export class Link implements WorkListener {
     setImmediate(this.#begin)
   }
 
-  readonly #begin = (): void => this.owner.begin()
+  /** What came on a stream that has ended may have gone back unheard: the next one's Welcome says what is still ours. */
+  readonly #begin = (): void => {
+    if (this.connected) this.owner.begin()
+  }
 
   #break(error: PannierError): void {
     this.#stream?.cancel()
@@ -201,7 +209,7 @@ export class Link implements WorkListener {
     const now = performance.now()
     for (const lease of this.owner.leases) {
       // If the handler ends all the same, the sidecar decides.
-      if (now >= lease.heldUntil && !lease.aborted) lease.abort(fenced('the lease could not be renewed: another worker may have the job'))
+      if (now >= lease.heldUntil && lease.begun && !lease.aborted) lease.abort(fenced('the lease could not be renewed: another worker may have the job'))
     }
     if (this.#stream === undefined) return
     if (!this.#welcome) {
@@ -224,6 +232,8 @@ export class Link implements WorkListener {
     // Hello renewed what was held; what was not is said to be lost.
     for (const lease of this.owner.leases) lease.heldUntil = Math.max(lease.heldUntil, this.#openedAt + this.#leaseMs)
     this.owner.onStatus(true)
+    // When this message has been read, which also says what is lost.
+    setImmediate(this.#begin)
   }
 
   onJob(job: WireJob): void {

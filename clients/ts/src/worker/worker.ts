@@ -161,7 +161,9 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
 
   /** Whether closing is over. */
   #look(): void {
-    if (this.#onDrained && this.#running.size === 0 && this.#settling.size === 0 && this.#link.quiet) this.#onDrained()
+    // What cannot begin, since nobody says whether it is still ours, is not waited for.
+    const idle = this.#link.connected ? 0 : this.#starting.length
+    if (this.#onDrained && this.#running.size === idle && this.#settling.size === 0 && this.#link.quiet) this.#onDrained()
   }
 
   // ---- What the link asks and tells.
@@ -255,6 +257,7 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
   }
 
   #begin(lease: Lease): void {
+    lease.begun = true
     let result: Result | Promise<Result>
     try {
       result = this.#handler(lease.job as Job<Payload>, new JobContext(lease))
@@ -325,7 +328,7 @@ export class Worker<Payload = Value, Result = unknown> implements AsyncDisposabl
     if (lease === undefined || lease.settle || lease.lost) return
     lease.abort(fenced('the lease has ended: another worker may have the job'))
     lease.lost = true
-    this.#emit('leaseLost', lease.job as Job<Payload>)
+    if (lease.begun) this.#emit('leaseLost', lease.job as Job<Payload>)
   }
 
   /** @internal */
