@@ -36,7 +36,7 @@ export async function stageProfile(profile: string, folders: readonly string[], 
   if (found.length === 0) throw badArchive('the profile has none of the folders that belong to a session')
   // Databases name files in the folders beside them, which come and go. Those are linked before and after: what a database names is there.
   // Blobs come and go all the time, so theirs is looked at right before and right after their own database.
-  await plain(found)
+  await plain(found.filter(folder => !hasBlobs(folder)))
   for (const folder of found) {
     if (!folder.isDatabase) continue
     const blobs = folder.name.replace(/\.indexeddb\.leveldb$/, '.indexeddb.blob')
@@ -55,9 +55,13 @@ interface Folder {
   isDatabase: boolean
 }
 
-/** Of a file, or of a folder with a `/` at its end: Blobs are written, then named by their database, and never changed. */
-function isWrittenOnce(name: string): boolean {
+/** Blobs are written, then named by their database, and never changed. */
+function isBlob(name: string): boolean {
   return name.includes('.indexeddb.blob/')
+}
+
+function hasBlobs(folder: Folder): boolean {
+  return isBlob(`${folder.name}/`)
 }
 
 async function walk(path: string, name: string, found: Folder[]): Promise<void> {
@@ -79,7 +83,7 @@ class Staging {
 
   async entries(): Promise<PackEntry[]> {
     // One that was linked while it was being written was whole before any database named it.
-    for (const entry of this.#staged.values()) if (isWrittenOnce(entry.name)) entry.size = (await stat(entry.path)).size
+    for (const entry of this.#staged.values()) if (isBlob(entry.name)) entry.size = (await stat(entry.path)).size
     return [...this.#staged.values()].sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
@@ -92,7 +96,7 @@ class Staging {
   }
 
   async plain(folder: Folder): Promise<void> {
-    if (isWrittenOnce(inside(folder.name, ''))) {
+    if (hasBlobs(folder)) {
       const files = ((await listed(folder.path)) ?? []).filter(entry => entry.isFile())
       for (const { name } of files) {
         if (await this.#isWhole(folder, name)) continue
