@@ -45,6 +45,14 @@ async fn refused(sidecar: &mut Sidecar) -> String {
 
 /// What the file was while key 1 was all there is, and while key 2 was only added; everything is under key 2 by now.
 async fn rotate(sidecar: &Sidecar) -> (String, String) {
+    let files = add_and_promote(sidecar).await;
+    let ended = keys::rewrap(sidecar, 0).await.unwrap();
+    assert!(ended.done && ended.failed == 0, "{ended:?}");
+    files
+}
+
+/// Up to its rewrap.
+async fn add_and_promote(sidecar: &Sidecar) -> (String, String) {
     let file = || fs::read_to_string(sidecar.keyring()).unwrap();
     let first = file();
     keys::done(sidecar, &["add"]);
@@ -52,8 +60,6 @@ async fn rotate(sidecar: &Sidecar) -> (String, String) {
     let added = file();
     keys::done(sidecar, &["promote", "2"]);
     keys::reload(sidecar, &[(1, D), (2, P)]).await;
-    let ended = keys::rewrap(sidecar, 0).await.unwrap();
-    assert!(ended.done && ended.failed == 0, "{ended:?}");
     (first, added)
 }
 
@@ -106,11 +112,7 @@ async fn a_keyring_from_before_the_last_rewrap_is_never_ready() {
 async fn a_keyring_that_lacks_a_key_of_its_database_serves_and_says_so() {
     let (_valkey, mut sidecar) = support::start().await;
     keys::make_sessions(&sidecar, "bot", 2).await;
-    let first = fs::read_to_string(sidecar.keyring()).unwrap();
-    keys::done(&sidecar, &["add"]);
-    keys::reload(&sidecar, &[(1, P), (2, D)]).await;
-    keys::done(&sidecar, &["promote", "2"]);
-    keys::reload(&sidecar, &[(1, D), (2, P)]).await;
+    let (first, _) = add_and_promote(&sidecar).await;
     keys::make_sessions(&sidecar, "new", 1).await;
     sidecar.stop().await;
     assert!(!sidecar.logs().contains("the database knows key"), "{}", sidecar.logs());

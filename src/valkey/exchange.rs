@@ -203,7 +203,6 @@ impl Inner {
 
     /// A shard has a connection that was checked. Calls may use it when the database was accepted.
     pub fn connected(&self, shard: &Shard, generation: &Arc<Generation>) {
-        self.idle.set_asleep(false);
         shard.set_connected(generation);
         if self.has_started() && !self.is_store_changed() {
             shard.set_phase(Phase::Ready(Arc::clone(generation)));
@@ -219,7 +218,6 @@ impl Inner {
 
     /// The same: it goes `Down`, or it answers and is `Unfit`.
     pub fn unusable(&self, shard: &Shard, phase: Phase) {
-        self.idle.set_asleep(false);
         shard.take_connected();
         if !self.is_store_changed() {
             shard.set_phase(match phase {
@@ -237,12 +235,11 @@ impl Inner {
         if self.is_store_changed() {
             return false;
         }
-        shard.set_phase(Phase::Down("it is being woken: nobody has used it (--idle-disconnect)".into()));
+        shard.set_phase(Phase::Asleep);
         if self.idle.is_used() {
             self.connected(shard, generation);
             return false;
         }
-        self.idle.set_asleep(true);
         shard.take_connected();
         self.tell();
         true
@@ -251,7 +248,6 @@ impl Inner {
     /// The first accepted database is this process's for good; calls may use what is connected.
     pub fn accept_store(&self, id: String) {
         let _ = self.store_id.set(id);
-        self.idle.set_asleep(false);
         self.database.send_replace(Database::Accepted);
         for shard in &self.shards().all {
             if let Some(generation) = shard.connected() {
@@ -301,7 +297,7 @@ impl Inner {
         let state = match newest.max() {
             _ if self.is_store_changed() => LinkState::StoreChanged,
             Some(generation) if self.has_started() => LinkState::Ready { generation },
-            _ if self.idle.is_asleep() => LinkState::Asleep,
+            _ if phases.iter().any(|phase| matches!(phase, Phase::Asleep)) => LinkState::Asleep,
             _ => {
                 let found = phases.into_iter().find_map(Phase::trouble);
                 let (why, unfit) = found.unwrap_or_else(|| (format!("connecting to {}", self.label), false));

@@ -5,7 +5,7 @@ use std::{
     future::pending,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -23,31 +23,15 @@ pub(super) struct Idle {
     /// When the last one left.
     left_at: Mutex<Instant>,
     came: Notify,
-    asleep: AtomicBool,
 }
 
 impl Idle {
     pub fn new(after: Option<Duration>) -> Self {
-        Self {
-            after,
-            users: AtomicUsize::new(0),
-            left_at: Mutex::new(Instant::now()),
-            came: Notify::new(),
-            asleep: AtomicBool::new(false),
-        }
+        Self { after, users: AtomicUsize::new(0), left_at: Mutex::new(Instant::now()), came: Notify::new() }
     }
 
     pub fn is_used(&self) -> bool {
         self.users.load(Ordering::SeqCst) > 0
-    }
-
-    /// Whether the connections were let go since nobody used them.
-    pub fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst)
-    }
-
-    pub fn set_asleep(&self, asleep: bool) {
-        self.asleep.store(asleep, Ordering::SeqCst);
     }
 
     /// Ends once nobody has used the link for as long as was asked for.

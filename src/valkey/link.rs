@@ -8,7 +8,7 @@
 use std::{fmt::Display, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use redis::{Pipeline, Value};
+use redis::Value;
 use tokio::{
     sync::{broadcast, mpsc, watch},
     time::Instant,
@@ -396,24 +396,4 @@ fn refuse_unix(seeds: &[Endpoint], flag: &str) -> Result<(), StartError> {
         return Err(StartError::Config(format!("{flag} needs a URL with hosts, not unix://")));
     }
     Ok(())
-}
-
-/// `SCRIPT LOAD` of one script.
-pub(super) fn script_load(script: &Script) -> Pipeline {
-    one(load_command(script))
-}
-
-/// The same of several: one write, however many there are.
-pub(super) fn scripts_load(scripts: &[&Script]) -> Pipeline {
-    let mut pipeline = Pipeline::with_capacity(scripts.len());
-    for script in scripts {
-        pipeline.add_command(load_command(script));
-    }
-    pipeline
-}
-
-fn load_command(script: &Script) -> redis::Cmd {
-    let mut cmd = redis::cmd("SCRIPT");
-    cmd.arg("LOAD").arg(script.source);
-    cmd
 }

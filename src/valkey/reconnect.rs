@@ -15,9 +15,9 @@ use super::{
     exchange::Inner,
     keys::BUCKETS,
     lanes::{Generation, Pulse, ask_all},
-    link::scripts_load,
     preflight,
     report::Report,
+    script,
     shard::{Phase, Shard},
     source::{Rejected, Source},
     store_identity::{Refusal, Rule, Store},
@@ -221,7 +221,7 @@ async fn bootstrap(
         _ => {}
     }
     // All at once: one after the other they would take longer than a Valkey that is far away is given.
-    let loaded = ask_all(connection.clone(), &scripts_load(inner.scripts)).await?;
+    let loaded = ask_all(connection.clone(), &script::load(inner.scripts)).await?;
     for (script, loaded) in inner.scripts.iter().zip(loaded) {
         loaded.map_err(|error| Rejected::Retry(format!("loading script {}: {error}", script.name)))?;
     }

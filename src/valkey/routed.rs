@@ -10,9 +10,8 @@ use tokio::time::{Instant, timeout_at};
 use super::{
     error::{LinkError, ServerError},
     exchange::Inner,
-    link::{script_load, scripts_load},
     op::{self, Lane, Op},
-    script::Script,
+    script::{Script, load},
     shard::{Shard, Undone},
 };
 
@@ -117,7 +116,7 @@ impl Inner {
         script: &'static Script,
         deadline: Instant,
     ) -> Result<(), LinkError> {
-        let replies = self.exchange(lane, key, &script_load(script), false, deadline).await?;
+        let replies = self.exchange(lane, key, &load(&[script]), false, deadline).await?;
         replies.into_iter().map(op::reply).try_for_each(|reply| reply.map(|_| ()).map_err(LinkError::from))
     }
 
@@ -127,7 +126,7 @@ impl Inner {
         scripts: &[&'static Script],
         deadline: Instant,
     ) -> Result<(), LinkError> {
-        let loads = scripts_load(scripts);
+        let loads = load(scripts);
         for shard in &self.shards().all {
             if shard.current().is_none() && self.is_cluster() {
                 continue;

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, sync::OnceLock};
 
+use redis::Pipeline;
 use sha1::{Digest as _, Sha1};
 
 /// One Lua script: a decision taken on one hash slot. Its source opens with a `#!lua` line, so that full memory or a
@@ -30,6 +31,15 @@ impl Script {
     pub fn is_read_only(&self) -> bool {
         self.source.lines().next().is_some_and(|line| line.starts_with("#!") && line.contains("no-writes"))
     }
+}
+
+/// `SCRIPT LOAD` of these, in one write, however many there are.
+pub(super) fn load(scripts: &[&Script]) -> Pipeline {
+    let mut pipeline = Pipeline::with_capacity(scripts.len());
+    for script in scripts {
+        pipeline.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
+    pipeline
 }
 
 /// A number as scripts read it, among their arguments.

@@ -30,6 +30,8 @@ pub(super) enum Phase {
     Down(String),
     /// It answers, and must not be used as it is.
     Unfit(String),
+    /// Nobody used it: the next call wakes it.
+    Asleep,
     StoreChanged,
     /// It serves nothing any more: its slots are elsewhere.
     Retired,
@@ -41,7 +43,7 @@ impl Phase {
         match self {
             Self::Starting(why) | Self::Down(why) => Some((why, false)),
             Self::Unfit(why) => Some((why, true)),
-            Self::Ready(_) | Self::StoreChanged | Self::Retired => None,
+            Self::Ready(_) | Self::Asleep | Self::StoreChanged | Self::Retired => None,
         }
     }
 }
@@ -225,6 +227,7 @@ impl Shard {
             Phase::Starting(_) => return LinkError::Starting,
             Phase::StoreChanged => return LinkError::StoreChanged,
             Phase::Down(why) | Phase::Unfit(why) => why.clone(),
+            Phase::Asleep => "it is being woken: nobody has used it (--idle-disconnect)".to_owned(),
             Phase::Ready(generation) if generation.is_dead() => generation.why(),
             Phase::Ready(_) => "too many calls wait for their turn".to_owned(),
             Phase::Retired => "its slots are moving to another node".to_owned(),
